@@ -23,6 +23,15 @@ pub struct Export {
     pub block_sizes: BlockSizes,
 }
 
+/// Why a connection may not use an export, in words for its user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Denial {
+    /// It may not, whatever it does.
+    Policy(&'static str),
+    /// It might with a certificate: one that could still start TLS is told so.
+    Certificate(&'static str),
+}
+
 /// The exports of a server, asked during the handshake only.
 pub trait Exports {
     /// The export a client asks for by `name`, at most 4096 bytes; `""` asks for the default one.
@@ -30,6 +39,14 @@ pub trait Exports {
 
     /// Calls `visit` for every export that a client may see in a listing.
     fn list(&self, visit: &mut dyn FnMut(&Export));
+
+    /// Whether this connection may use `export`; asked before it is told anything about it.
+    ///
+    /// # Errors
+    /// It may not: the option is refused by policy, or because it takes TLS, and `EXPORT_NAME` ends the connection.
+    fn may_use(&self, _export: &Export) -> Result<(), Denial> {
+        Ok(())
+    }
 
     /// A client has chosen `export` for transmission, and is told nothing yet: whether it may, or words why not.
     ///

@@ -4,7 +4,7 @@ use std::mem;
 
 use zerocopy::FromBytes;
 
-use crate::export::{Export, ExportId, Exports};
+use crate::export::{Denial, Export, ExportId, Exports};
 use crate::option_data::{ContextRequest, Flaw, InfoRequest, export_name};
 use crate::option_reply::OptionReplies;
 use crate::partial::Partial;
@@ -43,10 +43,25 @@ pub enum HandshakeState {
     NeedInput,
     /// [`REPLIES_HIGH_WATER`] is reached: send, empty `out`, and call again with the rest.
     NeedOutput,
+    /// Send, then shake hands for TLS. What is left of the input belongs to that; what it decrypts is the next input, after
+    /// [`crate::Session::tls_started`].
+    StartTls,
     /// Done. What is left of the input belongs to the transmission phase.
     Transmission(Negotiated),
     /// Send, then close.
     Closed(CloseReason),
+}
+
+/// Encryption of a connection, as its listening place has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TlsMode {
+    /// None: STARTTLS is refused by policy. The protocol's NOTLS.
+    #[default]
+    Off,
+    /// As the client likes. The protocol's SELECTIVETLS.
+    Allowed,
+    /// Nothing but STARTTLS and ABORT is answered before it. The protocol's FORCEDTLS.
+    Required,
 }
 
 /// Why a handshake ended without transmission.
@@ -86,6 +101,9 @@ pub enum CloseReason {
         len: u32,
     },
     /// As above.
+    #[error("the client named an export without TLS, which is required here")]
+    TlsRequired,
+    /// As above.
     #[error("server is shutting down")]
     Shutdown,
     /// More than [`OPTIONS_MAX`].
@@ -108,6 +126,18 @@ pub(crate) struct Handshake {
     /// The export for which `base:allocation` was selected last.
     base_allocation: Option<ExportId>,
     shutting_down: bool,
+    tls: Tls,
+}
+
+/// Encryption of this connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tls {
+    /// The bytes are plain.
+    Plain(TlsMode),
+    /// STARTTLS was granted; no plain byte is looked at any more.
+    Starting,
+    /// The bytes come out of TLS.
+    On,
 }
 
 /// What the next bytes are.
@@ -136,12 +166,13 @@ type Step = Result<Expect, End>;
 
 /// How a handshake ends.
 enum End {
+    StartTls,
     Transmission(Negotiated),
     Closed(CloseReason),
 }
 
 impl Handshake {
-    pub(crate) fn new() -> Handshake {
+    pub(crate) fn new(tls: TlsMode) -> Handshake {
         Handshake {
             expect: Expect::ClientFlags,
             partial: Partial::default(),
@@ -151,7 +182,19 @@ impl Handshake {
             structured_replies: false,
             base_allocation: None,
             shutting_down: false,
+            tls: Tls::Plain(tls),
         }
+    }
+
+    /// Goes on inside TLS: of what was negotiated before, only the client's flags still hold.
+    ///
+    /// # Panics
+    /// When STARTTLS was not granted just now.
+    pub(crate) fn tls_started(&mut self) {
+        assert_eq!(self.tls, Tls::Starting, "TLS starts when STARTTLS is granted");
+        self.tls = Tls::On;
+        self.structured_replies = false;
+        self.base_allocation = None;
     }
 
     pub(crate) fn shut_down(&mut self) {
@@ -172,6 +215,9 @@ impl Handshake {
         exports: &(impl Exports + ?Sized),
         out: &mut Vec<u8>,
     ) -> Progress {
+        if self.tls == Tls::Starting {
+            return Progress { consumed: 0, state: HandshakeState::StartTls };
+        }
         let mut rest = input;
         let state = loop {
             let wanted = match self.expect {
@@ -204,6 +250,11 @@ impl Handshake {
             let Some(step) = step else { break HandshakeState::NeedInput };
             match step {
                 Ok(expect) => self.expect = expect,
+                Err(End::StartTls) => {
+                    self.expect = Expect::OptionHeader;
+                    self.tls = Tls::Starting;
+                    break HandshakeState::StartTls;
+                }
                 Err(End::Transmission(negotiated)) => {
                     break HandshakeState::Transmission(negotiated);
                 }
@@ -275,11 +326,15 @@ impl Handshake {
                 return close(CloseReason::Aborted);
             }
             opt::EXPORT_NAME if self.shutting_down => return close(CloseReason::Shutdown),
+            opt::EXPORT_NAME if self.needs_tls() => return close(CloseReason::TlsRequired),
             opt::EXPORT_NAME if len as usize > STRING_MAX => {
                 return close(CloseReason::BadExportName { len });
             }
             opt::EXPORT_NAME => return Ok(Expect::OptionData { option, len }),
             _ if self.shutting_down => (rep::ERR_SHUTDOWN, "the server is shutting down"),
+            _ if option != opt::STARTTLS && self.needs_tls() => {
+                (rep::ERR_TLS_REQD, "TLS is required here: start it first (NBD_OPT_STARTTLS)")
+            }
             opt::LIST | opt::STRUCTURED_REPLY | opt::STARTTLS if len > 0 => {
                 (rep::ERR_INVALID, "this option takes no data")
             }
@@ -296,7 +351,14 @@ impl Handshake {
                 replies.ack();
                 return Ok(Expect::OptionHeader);
             }
-            opt::STARTTLS => (rep::ERR_POLICY, "TLS is not enabled on this server"),
+            opt::STARTTLS => match self.tls {
+                Tls::Plain(TlsMode::Off) => (rep::ERR_POLICY, "TLS is not enabled on this server"),
+                Tls::Plain(TlsMode::Allowed | TlsMode::Required) => {
+                    replies.ack();
+                    return Err(End::StartTls);
+                }
+                Tls::Starting | Tls::On => (rep::ERR_INVALID, "TLS has started already"),
+            },
             opt::INFO | opt::GO | opt::LIST_META_CONTEXT | opt::SET_META_CONTEXT => {
                 if option == opt::SET_META_CONTEXT {
                     // Failing, too, drops what was selected before.
@@ -312,6 +374,21 @@ impl Handshake {
         Ok(Expect::Skip { option, len, refusal })
     }
 
+    /// Whether options are refused until TLS has started.
+    fn needs_tls(&self) -> bool {
+        self.tls == Tls::Plain(TlsMode::Required)
+    }
+
+    /// The refusal of an export that this connection may not use.
+    fn denied(&self, export: &Export, exports: &(impl Exports + ?Sized)) -> Option<Refusal> {
+        match exports.may_use(export).err()? {
+            Denial::Certificate(words) if self.tls == Tls::Plain(TlsMode::Allowed) => {
+                Some((rep::ERR_TLS_REQD, words))
+            }
+            Denial::Certificate(words) | Denial::Policy(words) => Some((rep::ERR_POLICY, words)),
+        }
+    }
+
     fn export_name(
         &mut self,
         data: &[u8],
@@ -324,6 +401,9 @@ impl Handshake {
         let Some(export) = exports.find(name) else {
             return close(CloseReason::UnknownExport);
         };
+        if let Some((_, words)) = self.denied(export, exports) {
+            return close(CloseReason::NotAdmitted(words));
+        }
         if let Err(words) = exports.admit(export) {
             return close(CloseReason::NotAdmitted(words));
         }
@@ -345,6 +425,9 @@ impl Handshake {
         let Some(export) = exports.find(request.name) else {
             return refuse(UNKNOWN_EXPORT, replies);
         };
+        if let Some(refusal) = self.denied(export, exports) {
+            return refuse(refusal, replies);
+        }
         if replies.option == opt::GO
             && let Err(words) = exports.admit(export)
         {
@@ -388,6 +471,9 @@ impl Handshake {
         let Some(export) = exports.find(request.name) else {
             return refuse(UNKNOWN_EXPORT, replies);
         };
+        if let Some(refusal) = self.denied(export, exports) {
+            return refuse(refusal, replies);
+        }
         if set {
             if request.base_allocation {
                 self.base_allocation = Some(export.id);

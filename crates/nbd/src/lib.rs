@@ -10,7 +10,7 @@
 //!  ┌─────────────────────────────┐   option: reply, and again
 //!  │ handshake                   │◄──────────────────────────┐
 //!  │   client flags, options ────┼───────────────────────────┘
-//!  └──┬──────────────────────┬───┘
+//!  └──┬──────────────────────┬───┘   STARTTLS: StartTls, and again inside TLS after tls_started()
 //!     │ GO, EXPORT_NAME      │ ABORT, junk, too much of anything
 //!     ▼                      ▼
 //!  ┌─────────────────┐   Closed(reason): send what is in `out`, close
@@ -35,8 +35,8 @@
 //! [`REPLIES_HIGH_WATER`], [`DRAIN_MAX`], [`EXTENTS_MAX`]. In transmission nothing is allocated.
 //!
 //! Spoken: fixed newstyle; GO, INFO, LIST, EXPORT_NAME, ABORT, STRUCTURED_REPLY, SET_META_CONTEXT and
-//! LIST_META_CONTEXT with `base:allocation`; every command of the protocol but RESIZE. Not spoken:
-//! oldstyle, TLS (refused by policy), extended headers (unknown option).
+//! LIST_META_CONTEXT with `base:allocation`; STARTTLS, where the caller has TLS; every command of the protocol
+//! but RESIZE. Not spoken: oldstyle, extended headers (unknown option).
 //!
 //! Source: "The NBD protocol", doc/proto.md of the reference implementation.
 //!
@@ -125,10 +125,11 @@ pub use block_status::{EXTENTS_MAX, Extent, block_status};
 pub use command::{Command, Cookie, Op, Refusal};
 pub use error::ErrorCode;
 pub use export::{
-    BlockSizeError, BlockSizes, Export, ExportId, Exports, Features, TransmissionFlags,
+    BlockSizeError, BlockSizes, Denial, Export, ExportId, Exports, Features, TransmissionFlags,
 };
 pub use handshake::{
     CloseReason, HandshakeState, OPTION_DATA_MAX, OPTIONS_MAX, Progress, REPLIES_HIGH_WATER,
+    TlsMode,
 };
 pub use reply::{BASE_ALLOCATION_ID, ReplyFormat, ReplyHead, data_chunk, hole_chunk, none_chunk};
 pub use session::Session;

@@ -1,7 +1,7 @@
 //! One connection from its first byte to its last, server side.
 
 use crate::export::Exports;
-use crate::handshake::{CloseReason, Handshake, HandshakeState, Progress};
+use crate::handshake::{CloseReason, Handshake, HandshakeState, Progress, TlsMode};
 use crate::option_reply::greeting;
 use crate::transmission::Transmission;
 
@@ -23,10 +23,27 @@ enum Phase {
 }
 
 impl Session {
-    /// A connection on which nothing was sent or received yet.
+    /// A connection without TLS on which nothing was sent or received yet.
     #[expect(clippy::new_without_default, reason = "a default connection means nothing")]
     pub fn new() -> Session {
-        Session { phase: Phase::Handshake(Handshake::new()) }
+        Session::with_tls(TlsMode::Off)
+    }
+
+    /// As [`Session::new`], where TLS is as `tls` says.
+    pub fn with_tls(tls: TlsMode) -> Session {
+        Session { phase: Phase::Handshake(Handshake::new(tls)) }
+    }
+
+    /// The TLS that [`HandshakeState::StartTls`] asked for has started: from now on, input is what it decrypts, and what is
+    /// to be sent goes into it. The handshake begins anew after the client's flags: earlier options are forgotten.
+    ///
+    /// # Panics
+    /// When the last answer of [`Session::handle_handshake`] was another one.
+    pub fn tls_started(&mut self) {
+        match &mut self.phase {
+            Phase::Handshake(handshake) => handshake.tls_started(),
+            Phase::Transmission(_) | Phase::Closed(_) => panic!("TLS starts in the handshake"),
+        }
     }
 
     /// What the server sends first, unasked.
@@ -56,7 +73,7 @@ impl Session {
         };
         let progress = handshake.handle_input(input, exports, out);
         match progress.state {
-            HandshakeState::NeedInput | HandshakeState::NeedOutput => {}
+            HandshakeState::NeedInput | HandshakeState::NeedOutput | HandshakeState::StartTls => {}
             HandshakeState::Transmission(negotiated) => {
                 let mut transmission = Transmission::new(negotiated);
                 if handshake.is_shutting_down() {

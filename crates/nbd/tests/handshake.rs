@@ -2,9 +2,9 @@
 
 use weir_nbd::wire::{BASE_ALLOCATION, OPTION_MAGIC, OPTION_REPLY_MAGIC, info, opt, rep};
 use weir_nbd::{
-    BlockSizes, CloseReason, Command, Cookie, ErrorCode, Export, ExportId, Features,
-    HandshakeState, Item, Negotiated, OPTION_DATA_MAX, OPTIONS_MAX, Op, REPLIES_HIGH_WATER,
-    Session, TransmissionFlags,
+    BlockSizes, CloseReason, Command, Cookie, Denial, ErrorCode, Export, ExportId, Exports,
+    Features, HandshakeState, Item, Negotiated, OPTION_DATA_MAX, OPTIONS_MAX, Op,
+    REPLIES_HIGH_WATER, Session, TlsMode, TransmissionFlags,
 };
 
 fn exports() -> Vec<Export> {
@@ -50,7 +50,11 @@ fn context_data(name: &str, queries: &[&str]) -> Vec<u8> {
 
 /// A session that has the client's flags.
 fn session(flags: u32) -> Session {
-    let mut session = Session::new();
+    session_with_tls(flags, TlsMode::Off)
+}
+
+fn session_with_tls(flags: u32, tls: TlsMode) -> Session {
+    let mut session = Session::with_tls(tls);
     let progress = session.handle_handshake(&flags.to_be_bytes(), &exports(), &mut Vec::new());
     assert_eq!(progress.state, HandshakeState::NeedInput);
     session
@@ -377,4 +381,119 @@ fn requests_during_shutdown_are_refused_after_the_handshake() {
     session.shut_down();
     let state = say(&mut session, &option(opt::EXPORT_NAME, b"vm1")).0;
     assert_eq!(state, HandshakeState::Closed(CloseReason::Shutdown));
+}
+
+#[test]
+fn where_tls_is_required_nothing_else_is_answered_before_it() {
+    for (number, data) in [
+        (opt::LIST, &b""[..]),
+        (opt::INFO, &info_data("vm1", &[])),
+        (opt::GO, &info_data("vm1", &[])),
+        (opt::GO, &[0; 70_000]),
+        (opt::STRUCTURED_REPLY, b""),
+        (opt::STRUCTURED_REPLY, b"x"),
+        (opt::SET_META_CONTEXT, &context_data("vm1", &["base:allocation"])),
+        (opt::LIST_META_CONTEXT, b"junk"),
+        (opt::EXTENDED_HEADERS, b""),
+        (4711, b"unknown"),
+    ] {
+        let mut session = session_with_tls(3, TlsMode::Required);
+        assert_eq!(only_reply(&mut session, number, data), rep::ERR_TLS_REQD, "option {number}");
+        assert_eq!(session.allocated_bytes(), 0);
+        // STARTTLS is still open.
+        assert_eq!(only_reply(&mut session, opt::STARTTLS, b"x"), rep::ERR_INVALID);
+        assert_eq!(say(&mut session, &option(opt::STARTTLS, b"")).0, HandshakeState::StartTls);
+    }
+    let mut session = session_with_tls(3, TlsMode::Required);
+    let (state, out) = say(&mut session, &option(opt::EXPORT_NAME, b"vm1"));
+    assert_eq!((state, out), (HandshakeState::Closed(CloseReason::TlsRequired), vec![]));
+    let mut session = session_with_tls(3, TlsMode::Required);
+    let (state, out) = say(&mut session, &option(opt::ABORT, b""));
+    assert_eq!(state, HandshakeState::Closed(CloseReason::Aborted));
+    assert_eq!(replies(opt::ABORT, &out), [(rep::ACK, vec![])]);
+}
+
+#[test]
+fn tls_starts_once_and_earlier_options_are_forgotten() {
+    for tls in [TlsMode::Allowed, TlsMode::Required] {
+        let mut session = session_with_tls(3, tls);
+        if tls == TlsMode::Allowed {
+            assert_eq!(only_reply(&mut session, opt::STRUCTURED_REPLY, b""), rep::ACK);
+            let contexts = context_data("vm1", &["base:allocation"]);
+            let (_, out) = say(&mut session, &option(opt::SET_META_CONTEXT, &contexts));
+            assert_eq!(replies(opt::SET_META_CONTEXT, &out).len(), 2);
+        }
+        let mut out = Vec::new();
+        let mut input = option(opt::STARTTLS, b"");
+        let consumed = input.len();
+        // An option sent behind it in plain text, as if it had come through TLS.
+        input.extend(option(opt::GO, &info_data("vm1", &[])));
+        let progress = session.handle_handshake(&input, &exports(), &mut out);
+        assert_eq!((progress.consumed, progress.state), (consumed, HandshakeState::StartTls));
+        assert_eq!(replies(opt::STARTTLS, &out), [(rep::ACK, vec![])]);
+        let again = session.handle_handshake(&input[consumed..], &exports(), &mut Vec::new());
+        assert_eq!((again.consumed, again.state), (0, HandshakeState::StartTls));
+
+        session.tls_started();
+        assert_eq!(only_reply(&mut session, opt::STARTTLS, b""), rep::ERR_INVALID);
+        let (state, _) = say(&mut session, &option(opt::GO, &info_data("vm1", &[])));
+        let HandshakeState::Transmission(negotiated) = state else { panic!("{state:?}") };
+        assert!(!negotiated.structured_replies && !negotiated.base_allocation);
+    }
+}
+
+#[test]
+#[should_panic(expected = "TLS starts when STARTTLS is granted")]
+fn tls_cannot_start_unasked() {
+    session_with_tls(3, TlsMode::Allowed).tls_started();
+}
+
+/// `vm1` is for holders of a certificate, the default export for no client.
+struct Guarded(Vec<Export>);
+
+impl Exports for Guarded {
+    fn find(&self, name: &str) -> Option<&Export> {
+        self.0.find(name)
+    }
+
+    fn list(&self, _visit: &mut dyn FnMut(&Export)) {}
+
+    fn may_use(&self, export: &Export) -> Result<(), Denial> {
+        match export.name.as_str() {
+            "vm1" => Err(Denial::Certificate("by certificate")),
+            _ => Err(Denial::Policy("never")),
+        }
+    }
+}
+
+#[test]
+fn an_export_that_a_client_may_not_use_tells_it_nothing() {
+    let exports = Guarded(exports());
+    let contexts = |name| context_data(name, &["base:allocation"]);
+    for (tls, of_vm1) in [(TlsMode::Off, rep::ERR_POLICY), (TlsMode::Allowed, rep::ERR_TLS_REQD)] {
+        for (name, kind, words) in
+            [("vm1", of_vm1, &b"by certificate"[..]), ("", rep::ERR_POLICY, b"never")]
+        {
+            for (number, data) in [
+                (opt::INFO, info_data(name, &[info::NAME])),
+                (opt::GO, info_data(name, &[info::BLOCK_SIZE])),
+                (opt::LIST_META_CONTEXT, contexts(name)),
+            ] {
+                let (mut session, mut out) = (session_with_tls(3, tls), Vec::new());
+                let input = option(number, &data);
+                let progress = session.handle_handshake(&input, &exports, &mut out);
+                assert_eq!(progress.state, HandshakeState::NeedInput);
+                assert_eq!(replies(number, &out), [(kind, words.to_vec())]);
+            }
+            let (mut session, mut out) = (session_with_tls(3, tls), Vec::new());
+            let input = option(opt::EXPORT_NAME, name.as_bytes());
+            let progress = session.handle_handshake(&input, &exports, &mut out);
+            let words = str::from_utf8(words).unwrap();
+            assert!(matches!(
+                progress.state,
+                HandshakeState::Closed(CloseReason::NotAdmitted(told)) if told == words
+            ));
+            assert_eq!(out, []);
+        }
+    }
 }

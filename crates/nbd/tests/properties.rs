@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use weir_nbd::client::{Client, Connected, Connecting, Reply, Wishes};
 use weir_nbd::{
     BlockSizes, Command, Cookie, ErrorCode, Export, ExportId, Features, HandshakeState, Item, Op,
-    Session, data_chunk, hole_chunk, none_chunk,
+    Session, TlsMode, data_chunk, hole_chunk, none_chunk,
+    wire::{OPTION_MAGIC, opt},
 };
 
 const SIZE: u64 = 1 << 20;
@@ -159,6 +160,35 @@ fn content(offset: u64, len: u32) -> impl Iterator<Item = u8> {
     (offset..offset + u64::from(len)).map(|at| (at.wrapping_mul(0x9e37_79b9) >> 16) as u8)
 }
 
+/// An option that does not end the handshake: negotiations, questions about an export, and what no server knows.
+fn harmless_option() -> impl Strategy<Value = Vec<u8>> {
+    let contexts = b"\0\0\0\x03vm1\0\0\0\x01\0\0\0\x0fbase:allocation";
+    let data = prop_oneof![
+        Just((opt::STRUCTURED_REPLY, vec![])),
+        Just((opt::SET_META_CONTEXT, contexts.to_vec())),
+        Just((opt::INFO, b"\0\0\0\x03vm1\0\0".to_vec())),
+        Just((opt::LIST, vec![])),
+        (100..u32::MAX, vec(any::<u8>(), 0..40)),
+    ];
+    data.prop_map(|(number, data)| {
+        let len = data.len() as u32;
+        [&OPTION_MAGIC.to_be_bytes()[..], &number.to_be_bytes(), &len.to_be_bytes(), &data].concat()
+    })
+}
+
+/// Feeds `input` cut to pieces; what was answered, and whether TLS is to start, which is then the end of the input.
+fn feed(session: &mut Session, input: &[u8], cuts: &[usize]) -> (Vec<u8>, bool) {
+    let (exports, mut out, mut starts) = (exports(everything()), Vec::new(), false);
+    for piece in pieces(input, cuts) {
+        assert!(!starts, "bytes behind STARTTLS");
+        let progress = session.handle_handshake(piece, &exports, &mut out);
+        assert_eq!(progress.consumed, piece.len());
+        starts = progress.state == HandshakeState::StartTls;
+        assert!(starts || progress.state == HandshakeState::NeedInput, "{progress:?}");
+    }
+    (out, starts)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -250,5 +280,24 @@ proptest! {
         prop_assert_eq!(replies, expected);
         prop_assert_eq!(data, read);
         prop_assert_eq!(client.in_flight(), 0);
+    }
+
+    #[test]
+    fn inside_tls_a_session_answers_as_a_new_one(
+        before in vec(harmless_option(), 0..8),
+        after in vec(harmless_option(), 0..8),
+        required: bool,
+        cuts in cuts(),
+    ) {
+        let tls = if required { TlsMode::Required } else { TlsMode::Allowed };
+        let (before, after) = (before.concat(), after.concat());
+        let starttls = [&OPTION_MAGIC.to_be_bytes()[..], &opt::STARTTLS.to_be_bytes(), &[0; 4]].concat();
+        let mut session = Session::with_tls(tls);
+        let plain = [&[0, 0, 0, 3][..], &before, &starttls].concat();
+        prop_assert!(feed(&mut session, &plain, &cuts).1);
+        session.tls_started();
+        let (answers, _) = feed(&mut session, &after, &cuts);
+        let (expected, _) = feed(&mut Session::new(), &[&[0, 0, 0, 3][..], &after].concat(), &cuts);
+        prop_assert_eq!(answers, expected);
     }
 }

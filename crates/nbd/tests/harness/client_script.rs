@@ -44,6 +44,7 @@ fn options(verb: u8, data: &mut Data<'_>, out: &mut Vec<u8>) -> bool {
             option(opt::EXPORT_NAME, &name(choice)[4..], out);
             return choice % 8 < 7;
         }
+        10 if choice >> 6 == 0 => option(opt::STARTTLS, &[], out),
         verb => {
             let kinds = [0, 3, 0, 2, 0, 1];
             let count = choice >> 6;

@@ -4,7 +4,7 @@ use weir_nbd::client::{Client, Connected, Reply};
 use weir_nbd::{
     BASE_ALLOCATION_ID, BlockSizes, CloseReason, Command, DRAIN_MAX, ErrorCode, Export, ExportId,
     Exports, Extent, Features, HandshakeState, Item, Negotiated, OPTION_DATA_MAX, Op,
-    REPLIES_HIGH_WATER, Refusal, Session, Transmission, TransmissionFlags, block_status,
+    REPLIES_HIGH_WATER, Refusal, Session, TlsMode, Transmission, TransmissionFlags, block_status,
 };
 
 use super::{Cuts, client_script, split};
@@ -13,6 +13,7 @@ use super::{Cuts, client_script, split};
 #[derive(Debug, Default, PartialEq)]
 struct Transcript {
     replies: Vec<u8>,
+    encrypted: bool,
     negotiated: Option<Negotiated>,
     closed: Option<CloseReason>,
     items: Vec<Item>,
@@ -28,8 +29,13 @@ pub fn server(data: &[u8]) -> Vec<Item> {
         _ => client_script::stream(rest),
     };
     let exports = exports();
-    let whole = run(&stream, Cuts::NONE, &exports);
-    assert_eq!(whole, run(&stream, Cuts::new(cuts), &exports));
+    let tls = match settings >> 4 & 3 {
+        1 => TlsMode::Allowed,
+        2 => TlsMode::Required,
+        _ => TlsMode::Off,
+    };
+    let whole = run(&stream, Cuts::NONE, &exports, tls);
+    assert_eq!(whole, run(&stream, Cuts::new(cuts), &exports, tls));
     whole.items
 }
 
@@ -64,8 +70,8 @@ fn exports() -> Vec<Export> {
     ]
 }
 
-fn run(stream: &[u8], mut cuts: Cuts<'_>, exports: &Vec<Export>) -> Transcript {
-    let mut session = Session::new();
+fn run(stream: &[u8], mut cuts: Cuts<'_>, exports: &Vec<Export>, tls: TlsMode) -> Transcript {
+    let mut session = Session::with_tls(tls);
     let mut transcript = Transcript::default();
     let mut listing = 0;
     exports.list(&mut |export| listing += export.name.len() + export.description.len() + 24);
@@ -89,7 +95,20 @@ fn run(stream: &[u8], mut cuts: Cuts<'_>, exports: &Vec<Export>) -> Transcript {
                 transcript.replies.append(&mut out);
                 match progress.state {
                     HandshakeState::NeedInput => assert!(piece.is_empty()),
+                    HandshakeState::StartTls => {
+                        // The harness's TLS leaves bytes as they are.
+                        assert!(tls != TlsMode::Off && !transcript.encrypted);
+                        let again = session.handle_handshake(piece, exports, &mut out);
+                        assert_eq!(
+                            (again.consumed, again.state, out.len()),
+                            (0, progress.state, 0)
+                        );
+                        session.tls_started();
+                        transcript.encrypted = true;
+                        continue;
+                    }
                     HandshakeState::Transmission(negotiated) => {
+                        assert!(tls != TlsMode::Required || transcript.encrypted);
                         transcript.negotiated = Some(negotiated);
                     }
                     HandshakeState::Closed(reason) => {

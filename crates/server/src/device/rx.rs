@@ -191,6 +191,7 @@ impl Reactor {
                 debug!(device = self.io.name, %reason, "handshake ended");
                 self.io.connections[key].finishing = true;
             }
+            HandshakeState::StartTls => unreachable!("TLS is offered on no session of this thread"),
             HandshakeState::Transmission(_) => unreachable!("dealt with above"),
         }
         None
