@@ -4,8 +4,8 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use crate::request::{Direction, Op, Part, Request};
 use crate::stats::{Counters, Moved};
+use crate::types::{Direction, Op, Part, Request};
 
 /// The counters of all cgroups, by index.
 pub(crate) struct Accounts(Vec<CgroupAccount>);

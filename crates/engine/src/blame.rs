@@ -7,8 +7,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use crate::limits::Dimension;
-use crate::types::CgroupId;
+use crate::types::{CgroupId, Dimension};
 
 /// Time spent waiting, by cause, in nanoseconds summed over requests.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

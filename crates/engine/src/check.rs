@@ -8,8 +8,8 @@ use crate::core::Core;
 use crate::ensure::ensure;
 use crate::requests::{Record, Stage};
 use crate::stats::Charge;
-use crate::time::Instant;
 use crate::tree::NO_CGROUP;
+use crate::types::Instant;
 
 /// See [`crate::Engine::check`].
 pub(crate) fn check(core: &mut Core, now: Instant) -> Result<(), String> {

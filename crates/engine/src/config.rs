@@ -3,16 +3,12 @@
 use core::num::NonZeroU32;
 
 use crate::bfq::BfqSettings;
-use crate::limits::Limits;
 use crate::price::Prices;
-use crate::priority::{PrioClass, Priority};
-use crate::request::Op;
-use crate::types::LowLatency;
-use crate::types::SchedulerKind;
-use crate::types::Watermark;
-use crate::types::{CgroupId, ClientId};
+use crate::types::{
+    CgroupId, ClientId, Limits, LowLatency, Op, PrioClass, Priority, SchedulerKind, Watermark,
+    Weight,
+};
 use crate::utilisation::Capacity;
-use crate::weight::Weight;
 
 /// What an engine is made with. Every value that exists is valid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

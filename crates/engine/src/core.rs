@@ -5,14 +5,12 @@ use alloc::collections::VecDeque;
 use crate::account::{Account, Accounts};
 use crate::config::Config;
 use crate::event::Event;
-use crate::request::Request;
 use crate::requests::{Arriving, Requests};
 use crate::scheduler::Scheduler;
 use crate::stats::{Audit, Counters};
 use crate::throttle::{Context, Throttle};
-use crate::time::Instant;
 use crate::tree::Tree;
-use crate::types::Cost;
+use crate::types::{Cost, Instant, Request};
 use crate::utilisation::{Modelled, Share};
 
 /// The state behind [`crate::Engine`].

@@ -8,17 +8,15 @@ use crate::config::{Change, Config};
 use crate::core::Core;
 use crate::error::{ChangeError, CreateError, OpenError, SubmitError};
 use crate::event::Event;
-use crate::limits::{Dimension, Limits};
-use crate::priority::PrioClass;
-use crate::request::{Class, Dispatch, Outcome, Request, RequestId, Ticket};
 use crate::requests::{Arriving, Record, Stage};
 use crate::stats::{Audit, CgroupStats, Charge, Counters, DeviceStats, TaskStats};
 use crate::throttle::{Admission, WatermarkStats};
-use crate::time::Instant;
 use crate::tree::{Cgroup, Client, NO_INDEX, Path, ROOT, Task, check_name};
 use crate::tree_stats::tree_stats;
-use crate::types::{CgroupId, ClientId, LowLatency, TaskId, Watermark};
-use crate::weight::Weight;
+use crate::types::{
+    CgroupId, Class, ClientId, Dimension, Dispatch, Instant, Limits, LowLatency, Outcome,
+    PrioClass, Request, RequestId, TaskId, Ticket, Watermark, Weight,
+};
 
 /// Throttle and scheduler of one device, without I/O, clock or threads. See the [crate] for a picture and an example.
 ///

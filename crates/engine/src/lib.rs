@@ -95,17 +95,13 @@ pub use config::{Change, Config};
 pub use engine::Engine;
 pub use error::{ChangeError, CreateError, OpenError, SubmitError};
 pub use event::Event;
-pub use limits::{Dimension, LimiterKind, Limits, LimitsTextError, PerDimension, Resource};
-pub use priority::Priority;
-pub use request::{
-    Class, Direction, Dispatch, Extent, Op, Outcome, Part, Request, RequestId, Ticket,
-};
 pub use throttle::LimitsError;
-pub use time::Instant;
 pub use tree::{NameError, Path};
-pub use types::{CgroupId, ClientId, SchedulerKind, TaskId, Watermark};
-use types::{limits, priority, request, time, weight};
-pub use weight::{Weight, WeightError};
+pub use types::{
+    CgroupId, Class, ClientId, Dimension, Direction, Dispatch, Extent, Instant, LimiterKind,
+    Limits, LimitsTextError, Op, Outcome, Part, PerDimension, Priority, Request, RequestId,
+    Resource, SchedulerKind, TaskId, Ticket, Watermark, Weight, WeightError,
+};
 
 /// Merging by itself, for its tests.
 #[cfg(all(feature = "bfq", feature = "check"))]

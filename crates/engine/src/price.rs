@@ -2,8 +2,7 @@
 
 use core::num::NonZeroU32;
 
-use crate::request::{Op, Part, Request};
-use crate::types::Cost;
+use crate::types::{Cost, Op, Part, Request};
 
 /// The bytes that an operation is charged.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -102,8 +101,7 @@ impl Prices {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::Extent;
-    use crate::types::TaskId;
+    use crate::types::{Extent, TaskId};
 
     fn cost(prices: &Prices, op: Op, len: u32) -> (u64, u64) {
         let task = TaskId { index: 0, generation: 0 };

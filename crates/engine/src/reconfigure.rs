@@ -2,12 +2,10 @@
 
 use crate::core::Core;
 use crate::event::Event;
-use crate::priority::PrioClass;
 use crate::requests::Stage;
 use crate::stats::Counters;
-use crate::time::Instant;
 use crate::tree::ROOT;
-use crate::weight::Weight;
+use crate::types::{Instant, PrioClass, Weight};
 
 impl Core {
     /// Replaces the weight of `cgroup`.

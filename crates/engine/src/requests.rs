@@ -1,9 +1,7 @@
 //! Requests inside the engine, from submit to complete.
 
-use crate::request::{Request, RequestId};
-use crate::time::Instant;
 use crate::tree::{Arena, Line, Link, Links};
-use crate::types::Cost;
+use crate::types::{Cost, Instant, Request, RequestId};
 
 /// Stage of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,14 +4,10 @@ use alloc::string::String;
 
 pub use crate::bfq::{BfqCgroupStats, BfqStats, Expiration, IdlingCause, Injection, Raising};
 pub use crate::blame::{Blame, LimitBlame};
-use crate::limits::Dimension;
 pub use crate::merge::Counters as MergeCounters;
 pub use crate::merge::Refusal;
-use crate::request::Direction;
 pub use crate::throttle::WatermarkStats;
-use crate::types::CgroupId;
-use crate::types::Cost;
-use crate::types::SchedulerKind;
+use crate::types::{CgroupId, Cost, Dimension, Direction, SchedulerKind};
 use crate::utilisation::Share;
 
 /// Bytes and operations.

@@ -6,8 +6,7 @@ use crate::bfq::BfqSettings;
 use crate::core::Core;
 use crate::error::ChangeError;
 use crate::requests::{Arriving, Stage};
-use crate::time::Instant;
-use crate::types::SchedulerKind;
+use crate::types::{Instant, SchedulerKind};
 
 impl Core {
     /// Makes `kind` the scheduler, unless it is already.

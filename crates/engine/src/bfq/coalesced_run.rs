@@ -1,6 +1,6 @@
 //! Coalesced run: adjacent requests of one flow that are dispatched as one command (spec/bfq 4.3).
 
-use crate::request::{Class, Op, Request};
+use crate::types::{Class, Op, Request};
 
 /// Largest coalesced command: 4 ms of a disk of 125 MB/s, which the first request waits for the last. In the lab 128
 /// KiB do half as much on NVMe flash with one request at a time, and as much elsewhere.

@@ -5,9 +5,8 @@
 //! writes lasts until the destage may be done, and the next slot finds the heads in place. See docs/decisions/017;
 //! not in docs/spec/bfq.md.
 
-use crate::request::Op;
-use crate::time::Instant;
 use crate::tree::{NO_INDEX, ROOT};
+use crate::types::{Instant, Op};
 
 /// Longest wait for the destage after the last write: a default slot. A cache that takes more at once empties itself
 /// in its own way.

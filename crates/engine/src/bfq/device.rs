@@ -9,8 +9,7 @@ use super::seek_price::SeekPrice;
 use super::settings::BfqSettings;
 use super::tunables::Tunables;
 use super::weight_raising;
-use crate::request::Extent;
-use crate::time::Instant;
+use crate::types::{Extent, Instant};
 
 /// Peak rate above which a device has no platters, or has a cache in front of many disks: 300 MB/s in sectors a
 /// microsecond with 16 fractional bits. The fastest disks do 285 MB/s at their outer edge.

@@ -4,7 +4,7 @@
 //! for what is at the device when it comes, and 32 requests of 128 KiB take 8 ms of a disk of 550 MB/s. Three
 //! quarters of a millisecond of work keep the device as busy.
 
-use crate::time::Instant;
+use crate::types::Instant;
 
 /// Length from which a request is not injected beside others on flash, since it would delay them (spec/bfq 7.9).
 pub(crate) const LONG_ON_FLASH: u32 = 32 << 10;

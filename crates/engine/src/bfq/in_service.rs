@@ -2,7 +2,7 @@
 
 use super::counters::IdlingCause;
 use crate::merge::Position;
-use crate::time::Instant;
+use crate::types::Instant;
 
 /// The flow in service and its slot.
 #[derive(Clone, Copy, Debug)]

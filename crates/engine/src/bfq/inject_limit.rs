@@ -4,7 +4,7 @@
 //! million. There is one measurement for the device, since only the flow in service idles.
 
 use crate::merge::waker::{InjectLimit, InjectSettings, Sample};
-use crate::time::Instant;
+use crate::types::Instant;
 
 /// An [`InjectLimit`] in half of its size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -51,12 +51,10 @@ use self::shared_stream::SharedStream;
 use self::weight_raising::{Burst, RaisedIdleBudget};
 use self::wf2q::{Return, State};
 use crate::merge::{Merging, PositionTree, QueueId, split};
-use crate::priority::PriorityClass;
-use crate::request::Op;
 use crate::requests::Arriving;
 use crate::requests::Requests;
-use crate::time::Instant;
 use crate::tree::Tree;
+use crate::types::{Instant, Op, PriorityClass};
 
 /// BFQ scheduler of one device. A step is O(depth × log siblings + log requests of the flow), without allocation once
 /// grown.

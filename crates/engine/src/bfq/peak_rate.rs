@@ -10,7 +10,7 @@
 //! than in the kernel, time in which the device had nothing to do is no part of a window, so that pauses do not make a
 //! device look slow.
 
-use crate::time::Instant;
+use crate::types::Instant;
 
 /// Settings of the estimate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -3,9 +3,8 @@
 use alloc::vec::Vec;
 
 use super::weight_raising::BURST_INTERVAL_NS;
-use crate::priority::PriorityClass;
-use crate::time::Instant;
 use crate::tree::ROOT;
+use crate::types::{Instant, PriorityClass};
 
 /// Counts of the flows that are busy or have requests at the device. A step is O(log distinct weights) and allocates
 /// only for a new weight or cgroup.

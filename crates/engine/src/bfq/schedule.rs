@@ -7,9 +7,8 @@ use super::flow::Owner;
 use super::scenario::Scenario;
 use super::wf2q::{Entity, EntityId, Hierarchy, Prio, Return, ServiceTree, State};
 use crate::ensure::ensure;
-use crate::priority::PriorityClass;
-use crate::time::Instant;
 use crate::tree::{ROOT, Tree};
+use crate::types::{Instant, PriorityClass};
 
 /// Entities and service trees of all flows and cgroups, with counts of the busy flows. Flows are named by index.
 #[derive(Default)]

@@ -1,9 +1,8 @@
 //! Shared stream: several clients, merged into one flow, that read one sequential stream in turn.
 
 use super::flow::Owner;
-use crate::request::Extent;
-use crate::time::Instant;
 use crate::tree::NO_INDEX;
+use crate::types::{Extent, Instant};
 
 /// Members remembered; of a larger set, those with the latest requests.
 const MEMBERS_MAX: usize = 8;

@@ -16,8 +16,8 @@ pub(crate) use self::counters::Counters;
 pub use self::counters::{BfqCgroupStats, BfqStats, Expiration, IdlingCause, Injection, Raising};
 pub use self::settings::BfqSettings;
 use crate::requests::{Arriving, Requests};
-use crate::time::Instant;
 use crate::tree::Tree;
+use crate::types::Instant;
 
 /// The scheduler, of which there is none.
 pub(crate) enum Bfq {}

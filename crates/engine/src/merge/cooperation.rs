@@ -5,7 +5,7 @@
 
 use super::settings::{MergeWindow, Rules, Settings};
 use super::{Position, PriorityClass, QueueId, Refusal, Traits};
-use crate::time::Instant;
+use crate::types::Instant;
 
 /// First service of a queue since it last (re)started: the clock of the merge window.
 ///

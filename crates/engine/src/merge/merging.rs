@@ -8,7 +8,7 @@ use super::sets::{Departure, Sets};
 use super::settings::{Rules, Settings};
 use super::stable::{Creation, Evidence, Judgement, Stable};
 use super::{Position, Traits};
-use crate::time::Instant;
+use crate::types::Instant;
 
 /// All merging of one device.
 ///

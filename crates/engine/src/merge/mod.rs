@@ -28,7 +28,7 @@ pub mod split;
 pub mod stable;
 pub mod waker;
 
-pub use crate::priority::PriorityClass;
+pub use crate::types::PriorityClass;
 pub use counters::Counters;
 pub use merging::{Ask, Check, Kind, Merge, Merging, Opened};
 pub use position_tree::PositionTree;

@@ -4,7 +4,7 @@
 //! and restored at its split (spec/bfq 7.6 and 7.7); the scheduler chooses what it is. Raising is the part of it that
 //! may have ended meanwhile. Budget, timestamps, seek history and waker are not saved: they start anew.
 
-use crate::time::Instant;
+use crate::types::Instant;
 
 /// Factor, begin and duration of a queue's raised weight (spec/bfq 6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use super::settings::{Rules, Settings, StableTimes};
 use super::{QueueId, Traits};
-use crate::time::Instant;
+use crate::types::Instant;
 
 /// Creation times of queues, anchors of cgroups, and candidates of delayed merges.
 ///

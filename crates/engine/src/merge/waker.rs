@@ -6,7 +6,7 @@
 //! kernel mixes them with ticks (spec/bfq D-6).
 
 use super::QueueId;
-use crate::time::Instant;
+use crate::types::Instant;
 
 /// Parameters of waker detection and injection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -14,9 +14,8 @@ use crate::bfq::{Bfq, BfqCgroupStats, BfqSettings, BfqStats, Counters};
 use crate::config::Config;
 use crate::merge;
 use crate::requests::{Arriving, Requests};
-use crate::time::Instant;
 use crate::tree::Tree;
-use crate::types::SchedulerKind;
+use crate::types::{Instant, SchedulerKind};
 
 /// The scheduler of an engine, and the counters of BFQ while another is active.
 pub(crate) struct Scheduler {

@@ -1,10 +1,8 @@
 //! Waits of a cgroup's requests for limits, by cause.
 
 use crate::blame::Blame;
-use crate::limits::Dimension;
-use crate::request::Direction;
 use crate::stats::Counters;
-use crate::types::CgroupId;
+use crate::types::{CgroupId, Dimension, Direction};
 
 /// Of one cgroup; in a box of its own: where nothing waits, none of it is touched.
 #[derive(Default)]

@@ -1,14 +1,12 @@
 //! Admission of requests: straight through where nothing is in the way, else into a queue.
 
-use crate::limits::Dimension;
-use crate::request::{Class, Direction, Request};
 use crate::requests::{Served, Stage};
 use crate::throttle::client::WaitingTurns;
 use crate::throttle::fair_queue::Source;
 use crate::throttle::limiter::{Arrival, Verdict};
 use crate::throttle::{Context, Throttle};
 use crate::tree::{NO_CGROUP, Task};
-use crate::types::Cost;
+use crate::types::{Class, Cost, Dimension, Direction, Request};
 
 /// Result of an admission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

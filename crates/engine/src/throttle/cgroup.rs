@@ -3,8 +3,6 @@
 use alloc::boxed::Box;
 use core::mem::offset_of;
 
-use crate::limits::{Dimension, LimiterKind, Limits, Resource};
-use crate::request::Direction;
 use crate::throttle::account::WaitAccount;
 use crate::throttle::deadlines::Timer;
 use crate::throttle::fair_queue::{FairQueue, SourceState};
@@ -12,9 +10,8 @@ use crate::throttle::limiter::{Arrival, Rates, Verdict};
 use crate::throttle::rate_limiter::RateLimiter;
 use crate::throttle::rw_limit::RwLimit;
 use crate::throttle::watermark::{Clock, Confidence, GateEpoch};
-use crate::time::Instant;
 use crate::tree::{List, NO_CGROUP};
-use crate::types::Cost;
+use crate::types::{Cost, Dimension, Direction, Instant, LimiterKind, Limits, Resource};
 
 /// Limits of a cgroup and what waits at them.
 ///

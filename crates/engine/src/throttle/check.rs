@@ -5,15 +5,14 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::ensure::ensure;
-use crate::request::Direction;
 use crate::requests::Stage;
 use crate::stats::Charge;
 use crate::throttle::client::WaitingTurns;
 use crate::throttle::eligibility::weight_of;
 use crate::throttle::fair_queue::Source;
 use crate::throttle::{Context, Throttle};
-use crate::time::Instant;
 use crate::tree::{NO_CGROUP, ROOT};
+use crate::types::{Direction, Instant};
 
 impl Throttle {
     /// Looks for contradictions. O(everything).

@@ -2,12 +2,11 @@
 
 use alloc::boxed::Box;
 
-use crate::limits::Dimension;
-use crate::request::Direction;
 use crate::stats::TaskStats;
 use crate::throttle::fair_queue::SourceState;
 use crate::throttle::slots::Slots;
 use crate::tree::{Link, Links, List};
+use crate::types::{Dimension, Direction};
 
 /// Throttled requests of a client.
 pub(super) struct ClientThrottle {

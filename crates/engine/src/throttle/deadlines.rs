@@ -2,9 +2,8 @@
 
 use alloc::collections::VecDeque;
 
-use crate::request::Direction;
-use crate::time::Instant;
 use crate::tree::{Heap, Keyed};
+use crate::types::{Direction, Instant};
 
 /// Timer of one cgroup and direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -1,15 +1,13 @@
 //! Dequeuing of throttled requests: from the top down to one request, and back up, charging each limit.
 
-use crate::request::Direction;
 use crate::throttle::client::WaitingTurns;
 use crate::throttle::eligibility::weight_of;
 use crate::throttle::fair_queue::Source;
 use crate::throttle::instalment::Payment;
 use crate::throttle::limiter::Arrival;
 use crate::throttle::{Context, Throttle};
-use crate::time::Instant;
 use crate::tree::NO_CGROUP;
-use crate::types::Cost;
+use crate::types::{Cost, Direction, Instant};
 
 impl Throttle {
     /// Charges the next request below `cgroup` to every limit on its path, that of `cgroup` included, and dequeues it.

@@ -1,7 +1,5 @@
 //! Eligibility: cgroups whose limits let a request go are active sources of their parents.
 
-use crate::limits::{Dimension, Resource};
-use crate::request::Direction;
 use crate::throttle::cgroup::CgroupThrottle;
 use crate::throttle::client::ClientThrottle;
 use crate::throttle::fair_queue::{Entry, FairQueue, Source, SourceState};
@@ -10,8 +8,7 @@ use crate::throttle::rate_limiter::RateLimiter;
 use crate::throttle::slots::Slots;
 use crate::throttle::{Context, Throttle};
 use crate::tree::{Cgroup, NO_CGROUP, Tree};
-use crate::types::Cost;
-use crate::weight::Weight;
+use crate::types::{Cost, Dimension, Direction, Resource, Weight};
 
 impl Throttle {
     /// Makes `source` active at `cgroup`, and updates the ancestors.

@@ -1,13 +1,12 @@
 //! Hierarchical dispatch, as in the kernel: one timer for both directions, a quantum of requests each time
 //! (spec/throttle 1.4 and 1.7).
 
-use crate::request::Direction;
 use crate::throttle::deadlines::Due;
 use crate::throttle::limiter::{Arrival, Verdict};
 use crate::throttle::rate_limiter::RateLimiter;
 use crate::throttle::{Context, Throttle};
-use crate::time::Instant;
 use crate::tree::NO_CGROUP;
+use crate::types::{Direction, Instant};
 
 /// Quantum of one visit: six reads, then two writes.
 const QUANTUM: [(Direction, u32); 2] = [(Direction::Read, 6), (Direction::Write, 2)];

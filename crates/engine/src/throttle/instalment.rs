@@ -8,13 +8,11 @@
 //! An instalment fits all limits of the path, so that no ancestor is occupied for longer than its own instalment.
 //! Below a limit of slices requests are charged at once, as in the kernel.
 
-use crate::limits::Limits;
-use crate::request::Direction;
 use crate::requests::Served;
 use crate::throttle::rate_limiter::RateLimiter;
 use crate::throttle::{Context, Throttle};
 use crate::tree::NO_CGROUP;
-use crate::types::Cost;
+use crate::types::{Cost, Direction, Limits};
 
 /// Next payment of a request.
 pub(super) struct Payment {

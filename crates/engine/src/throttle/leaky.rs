@@ -2,11 +2,9 @@
 
 use core::num::NonZeroU64;
 
-use crate::limits::{Limits, Resource};
 use crate::throttle::limiter::{Arrival, Limiter, Rate, Rates, Verdict};
 use crate::throttle::token::{Balance, covered_at};
-use crate::time::Instant;
-use crate::types::Cost;
+use crate::types::{Cost, Instant, Limits, Resource};
 
 /// A meter of bytes and one of I/Os; a request goes when both have leaked enough.
 ///
@@ -122,8 +120,8 @@ mod tests {
     use alloc::vec::Vec;
 
     use super::*;
-    use crate::limits::Resource;
     use crate::throttle::slice::single::Single;
+    use crate::types::Resource;
 
     const MIB: u64 = 1 << 20;
     const IO: Cost = Cost::whole(4096, 1);

@@ -2,10 +2,7 @@
 
 use core::num::NonZeroU64;
 
-use crate::limits::{Dimension, Limits, Resource};
-use crate::request::Direction;
-use crate::time::Instant;
-use crate::types::Cost;
+use crate::types::{Cost, Dimension, Direction, Instant, Limits, Resource};
 
 /// One limit as a limiter sees it. All amounts are in the unit of [`Cost`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -169,7 +166,7 @@ pub(crate) trait Limiter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::PerDimension;
+    use crate::types::PerDimension;
 
     fn rates(max: PerDimension, burst: PerDimension, units_per_io: u64) -> Rates {
         let peak = PerDimension::NONE.with(Dimension::Wiops, 3000);

@@ -2,7 +2,7 @@
 
 use core::num::NonZeroU64;
 
-use crate::limits::{Dimension, LimiterKind, Limits, Resource};
+use crate::types::{Dimension, LimiterKind, Limits, Resource};
 
 /// Why limits are refused. Nothing has changed then.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
@@ -205,8 +205,8 @@ mod tests {
     use alloc::string::ToString;
 
     use super::*;
-    use crate::limits::Dimension::{Rbps, Riops, Rwiops, Wiops};
-    use crate::limits::{KernelProfile, PerDimension, SliceProfile};
+    use crate::types::Dimension::{Rbps, Riops, Rwiops, Wiops};
+    use crate::types::{KernelProfile, PerDimension, SliceProfile};
 
     fn limits(limiter: LimiterKind) -> Limits {
         let max = PerDimension::NONE.with(Rbps, 1 << 20).with(Riops, 100);

@@ -50,9 +50,7 @@ pub(crate) use admit::Admission;
 pub use limits_error::LimitsError;
 pub use watermark::WatermarkStats;
 
-use crate::limits::{Dimension, Limits};
 use crate::price::Prices;
-use crate::request::Direction;
 use crate::requests::Requests;
 use crate::stats::{Charge, Counters, TaskStats};
 use crate::throttle::cgroup::CgroupThrottle;
@@ -60,9 +58,8 @@ use crate::throttle::client::{ClientThrottle, TaskThrottle};
 use crate::throttle::limiter::{Arrival, Verdict};
 use crate::throttle::slots::Slots;
 use crate::throttle::watermark::Clocks;
-use crate::time::Instant;
 use crate::tree::{List, NO_CGROUP, NO_INDEX, ROOT, Tree};
-use crate::types::{CgroupId, Cost, Watermark};
+use crate::types::{CgroupId, Cost, Dimension, Direction, Instant, Limits, Watermark};
 use crate::utilisation::Share;
 
 /// Limits of all cgroups, and the requests that wait for them.

@@ -11,10 +11,8 @@ pub(crate) use peak::Peak;
 use core::mem::offset_of;
 use core::num::NonZeroU64;
 
-use crate::limits::{Limits, Resource};
 use crate::throttle::limiter::{Arrival, Limiter, Rate, Rates, Verdict};
-use crate::time::Instant;
-use crate::types::Cost;
+use crate::types::{Cost, Instant, Limits, Resource};
 
 /// GCRA on bytes and on I/Os; a request goes when both allow it.
 ///

@@ -1,6 +1,6 @@
 //! Differences of the kernels' slice limiters, as one table.
 
-use crate::limits::KernelProfile;
+use crate::types::KernelProfile;
 
 /// One row: every difference in behaviour between the kernels, and nothing else.
 ///

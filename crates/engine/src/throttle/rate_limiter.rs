@@ -4,7 +4,6 @@ use alloc::boxed::Box;
 use core::mem::offset_of;
 use core::num::NonZeroU64;
 
-use crate::limits::{LimiterKind, Limits, Resource};
 use crate::throttle::fair_queue::Order;
 use crate::throttle::leaky::Leaky;
 use crate::throttle::limiter::{Arrival, Limiter, Rates, Verdict};
@@ -12,8 +11,7 @@ use crate::throttle::pace::Pace;
 use crate::throttle::slice::Slice;
 use crate::throttle::token::Token;
 use crate::throttle::watermark::Clock;
-use crate::time::Instant;
-use crate::types::Cost;
+use crate::types::{Cost, Instant, LimiterKind, Limits, Resource};
 
 /// Limiter of one kind.
 ///

@@ -3,8 +3,6 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use crate::limits::Limits;
-use crate::request::Direction;
 use crate::requests::Stage;
 use crate::throttle::client::WaitingTurns;
 use crate::throttle::fair_queue::{Order, Source, SourceState};
@@ -12,8 +10,7 @@ use crate::throttle::limiter::Arrival;
 use crate::throttle::rate_limiter::RateLimiter;
 use crate::throttle::{Context, Throttle};
 use crate::tree::{Cgroup, NO_CGROUP, Tree};
-use crate::types::Cost;
-use crate::weight::Weight;
+use crate::types::{Cost, Direction, Limits, Weight};
 
 impl Throttle {
     /// Replaces the limits of `cgroup`, which have been checked.

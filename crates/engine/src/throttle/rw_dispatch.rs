@@ -1,10 +1,9 @@
 //! Dispatch under a limit on reads and writes together: both directions take turns.
 
-use crate::request::Direction;
 use crate::throttle::limiter::Arrival;
 use crate::throttle::{Context, Throttle};
 use crate::tree::NO_CGROUP;
-use crate::types::Cost;
+use crate::types::{Cost, Direction};
 
 impl Throttle {
     /// Accounts for a request of `direction` that waited at `cgroup`, which has a limit on both.

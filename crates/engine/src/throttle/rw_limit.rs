@@ -8,13 +8,10 @@
 
 use core::cmp::Ordering;
 
-use crate::limits::LimiterKind;
-use crate::request::Direction;
 use crate::throttle::fair_queue::vtime_of;
 use crate::throttle::limiter::Rates;
 use crate::throttle::rate_limiter::RateLimiter;
-use crate::time::Instant;
-use crate::types::Cost;
+use crate::types::{Cost, Direction, Instant, LimiterKind};
 
 /// One limit on both directions of one cgroup.
 pub(crate) struct RwLimit {
@@ -67,8 +64,8 @@ const AHEAD_MAX: i64 = 1 << 62;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::Resource;
     use crate::throttle::limiter::Rate;
+    use crate::types::Resource;
 
     fn rw_limit() -> RwLimit {
         let rate = Rate { per_second: 1000, burst: 1, peak: None, quantum: 1 };

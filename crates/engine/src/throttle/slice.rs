@@ -12,11 +12,9 @@ mod vectors;
 
 use core::num::NonZeroU64;
 
-use crate::limits::{Resource, SliceProfile};
 use crate::throttle::limiter::{Arrival, Limiter, Rate, Rates, Verdict};
 use crate::throttle::profile::{Carry, IopsWait, Order, Profile, Trim};
-use crate::time::Instant;
-use crate::types::Cost;
+use crate::types::{Cost, Instant, Resource, SliceProfile};
 
 use ticks::Ticks;
 

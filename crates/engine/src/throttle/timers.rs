@@ -1,11 +1,10 @@
 //! Timers of cgroups: when each looks again at what waits for its limit.
 
-use crate::request::Direction;
 use crate::throttle::cgroup::CgroupThrottle;
 use crate::throttle::deadlines::{Due, Timer};
 use crate::throttle::slots::Slots;
 use crate::throttle::{Context, Throttle};
-use crate::time::Instant;
+use crate::types::{Direction, Instant};
 
 impl Throttle {
     /// A number never given before, and not 0. At one a nanosecond it lasts 584 years.

@@ -8,11 +8,9 @@ pub(crate) use balance::Balance;
 
 use core::num::NonZeroU64;
 
-use crate::limits::{Limits, Resource};
 use crate::throttle::limiter::{Arrival, Limiter, Rate, Rates, Verdict};
 use crate::throttle::pace::Peak;
-use crate::time::Instant;
-use crate::types::Cost;
+use crate::types::{Cost, Instant, Limits, Resource};
 
 /// A bucket of bytes and one of I/Os; a request goes when both cover it.
 ///

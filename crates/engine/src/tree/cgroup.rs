@@ -4,9 +4,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 
 use super::children::Children;
-use crate::priority::PrioClass;
-use crate::types::LowLatency;
-use crate::weight::Weight;
+use crate::types::{LowLatency, PrioClass, Weight};
 
 /// The parent of the root, and the "nearest limit" of a cgroup under none.
 pub(crate) const NO_CGROUP: u32 = u32::MAX;

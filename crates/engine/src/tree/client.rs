@@ -2,8 +2,7 @@
 
 use super::list::{Link, Links, List};
 use super::{Arena, Line, NO_CGROUP};
-use crate::priority::Priority;
-use crate::types::LowLatency;
+use crate::types::{LowLatency, Priority};
 
 /// One share of a cgroup: a peer with all its connections.
 #[repr(C)]

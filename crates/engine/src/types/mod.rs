@@ -2,17 +2,28 @@
 
 mod cost;
 mod ids;
-pub(crate) mod limits;
+mod limits;
 mod low_latency;
-pub(crate) mod priority;
-pub(crate) mod request;
+mod priority;
+mod request;
 mod scheduler_kind;
-pub(crate) mod time;
+mod time;
 mod watermark;
-pub(crate) mod weight;
+mod weight;
 
 pub(crate) use cost::Cost;
 pub use ids::{CgroupId, ClientId, TaskId};
+pub(crate) use limits::earned_in;
+pub use limits::{
+    Dimension, KernelProfile, LimiterKind, Limits, LimitsTextError, PerDimension, Resource,
+    SliceProfile,
+};
 pub use low_latency::LowLatency;
+pub use priority::{PrioClass, Priority, PriorityClass};
+pub use request::{
+    Class, Direction, Dispatch, Extent, Op, Outcome, Part, Request, RequestId, Ticket,
+};
 pub use scheduler_kind::SchedulerKind;
+pub use time::Instant;
 pub use watermark::{Headroom, Watermark, WatermarkMode};
+pub use weight::{Weight, WeightError};

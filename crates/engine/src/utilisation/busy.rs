@@ -1,7 +1,7 @@
 //! `busy`: the share of time with a request at the device.
 
 use super::sliding::{Share, Sliding};
-use crate::time::Instant;
+use crate::types::Instant;
 
 /// Adds up the time with at least one request at the device, as io-throttle's kernel did and `iostat`'s `%util` does
 /// (spec/throttle 2.6).

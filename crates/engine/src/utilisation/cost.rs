@@ -16,7 +16,7 @@
 use alloc::vec::Vec;
 use core::num::NonZeroU64;
 
-use crate::request::{Direction, Extent, Op};
+use crate::types::{Direction, Extent, Op};
 
 /// A second is 2^37 units of [`DeviceTime`].
 const SECOND_SHIFT: u32 = 37;

@@ -3,8 +3,7 @@
 use super::busy::Busy;
 use super::cost::{CostModel, Positions};
 use super::sliding::Share;
-use crate::request::{Op, Request};
-use crate::time::Instant;
+use crate::types::{Instant, Op, Request};
 
 /// What is known of a device that was measured.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -86,8 +85,7 @@ mod tests {
     use std::vec::Vec;
 
     use super::*;
-    use crate::request::Extent;
-    use crate::types::TaskId;
+    use crate::types::{Extent, TaskId};
     use crate::utilisation::cost::CostFigures;
 
     /// 4 KiB in order take 1 ms, at random 5 ms, and each further page 0.5 ms.

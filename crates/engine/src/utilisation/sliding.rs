@@ -1,6 +1,6 @@
 //! By how much a sum has grown within a sliding window.
 
-use crate::time::Instant;
+use crate::types::Instant;
 
 /// A part of a time, kept as the two numbers it is made of.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

@@ -2,9 +2,9 @@
 
 use core::fmt;
 
-use crate::request::Request;
 use crate::requests::Requests;
 use crate::tree::{Task, Tree};
+use crate::types::Request;
 
 /// Owner of a flow. Four bytes, since a million flows have one each.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 //! flow's balance if other flows had requests meanwhile, and what the flow does after its return is added. See
 //! docs/decisions/033; not in docs/spec/bfq.md.
 
-use crate::time::Instant;
+use crate::types::Instant;
 
 const MS: u64 = 1_000_000;
 

@@ -5,10 +5,9 @@ use core::num::NonZeroU64;
 use super::sort_list::{Neighbours, NewNode, SortList, SortNodes, goes_before};
 use crate::bfq::tunables::Tunables;
 use crate::merge::cooperation::Start;
-use crate::request::{Class, Extent, Op, Request};
 use crate::requests::Requests;
-use crate::time::Instant;
 use crate::tree::NO_INDEX;
+use crate::types::{Class, Extent, Instant, Op, Request};
 
 /// Requests past every limit that are scheduled as one: the synchronous ones of all tasks of a client, or the
 /// writeback of a cgroup.

@@ -16,9 +16,8 @@ use crate::bfq::weight_raising::{WeightRaising, WrDetection, WrPeriods};
 use crate::ensure::ensure;
 use crate::merge::QueueId;
 use crate::merge::waker::Waker;
-use crate::request::Request;
-use crate::time::Instant;
 use crate::tree::NO_INDEX;
+use crate::types::{Instant, Request};
 
 /// All flows, by index. A step is O(1); memory is kept for reuse.
 ///

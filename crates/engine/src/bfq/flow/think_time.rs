@@ -1,6 +1,6 @@
 //! Think time of a flow, and whether it is I/O-bound (`bfq_ttime`; spec/bfq 5.4, 5.6).
 
-use crate::time::Instant;
+use crate::types::Instant;
 
 const MS: u64 = 1_000_000;
 

@@ -5,10 +5,9 @@
 
 use crate::bfq::Bfq;
 use crate::bfq::coalesced_run::CoalescedRun;
-use crate::request::Request;
 use crate::requests::Requests;
-use crate::time::Instant;
 use crate::tree::Tree;
+use crate::types::{Instant, Request};
 
 impl Bfq {
     /// Starts a command with a request of flow `at`, to which others may be added.

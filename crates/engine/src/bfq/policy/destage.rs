@@ -5,10 +5,9 @@ use crate::bfq::budget::time_price;
 use crate::bfq::counters::IdlingCause;
 use crate::bfq::destage::EndedWait;
 use crate::merge::split::Raising;
-use crate::request::{Op, Request};
 use crate::requests::Requests;
-use crate::time::Instant;
 use crate::tree::Tree;
+use crate::types::{Instant, Op, Request};
 
 impl Bfq {
     /// A request is dispatched.

@@ -10,10 +10,9 @@ use crate::bfq::wf2q::Prio;
 use crate::bfq::wf2q::Return;
 use crate::bfq::wf2q::State;
 use crate::merge::Position;
-use crate::priority::PriorityClass;
-use crate::request::{Op, Request};
 use crate::requests::Requests;
 use crate::tree::Tree;
+use crate::types::{Op, PriorityClass, Request};
 
 /// Longest idling for a seeky flow in a symmetric scenario.
 const SEEKY_IDLE_NS: u64 = 2_000_000;

@@ -4,9 +4,9 @@ use crate::bfq::Bfq;
 use crate::bfq::flow::{Kind, Owner};
 use crate::bfq::wf2q::Prio;
 use crate::bfq::wf2q::State;
-use crate::priority::Priority;
 use crate::requests::Requests;
 use crate::tree::Tree;
+use crate::types::Priority;
 
 /// Time without requests after which a flow may be evicted: as long as membership in a large burst lasts
 /// (spec/bfq 6.4).

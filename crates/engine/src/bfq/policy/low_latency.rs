@@ -7,9 +7,8 @@ use crate::bfq::weight_raising::{Activation, Created, WeightRaising, WrParams, W
 use crate::bfq::wf2q::Entity;
 use crate::merge::QueueId;
 use crate::merge::split::{Raising, Resume};
-use crate::time::Instant;
 use crate::tree::Tree;
-use crate::types::LowLatency;
+use crate::types::{Instant, LowLatency};
 
 const MS: u64 = 1_000_000;
 

@@ -14,10 +14,9 @@ use crate::merge::cooperation::{Device, QueueFacts, ServedQueue};
 use crate::merge::sets::Departure;
 use crate::merge::stable::Evidence;
 use crate::merge::{Ask, Check, Merge, MergeWindow, Merging, Position, QueueId, Rules, Traits};
-use crate::priority::PriorityClass;
-use crate::request::{Op, Request};
 use crate::requests::Requests;
 use crate::tree::Tree;
+use crate::types::{Op, PriorityClass, Request};
 
 impl Bfq {
     /// Opens a client's flow, which may merge with one created just before it.

@@ -5,10 +5,9 @@ use crate::bfq::budget::{Expiry, SHORT_NS, Slot, time_charge};
 use crate::bfq::in_service::InService;
 use crate::bfq::wf2q::Entity;
 use crate::merge::Position;
-use crate::priority::PriorityClass;
 use crate::requests::Requests;
-use crate::time::Instant;
 use crate::tree::Tree;
+use crate::types::{Instant, PriorityClass};
 
 impl Bfq {
     /// Selects the next flow for service.

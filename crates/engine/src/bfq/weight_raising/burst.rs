@@ -3,7 +3,7 @@
 //! No user waits for one of them more than for the others, so none is raised. The first flows are marked when the
 //! eighth is created.
 
-use crate::time::Instant;
+use crate::types::Instant;
 
 /// Longest time from one creation to the next in a burst.
 pub(crate) const BURST_INTERVAL_NS: u64 = 180_000_000;

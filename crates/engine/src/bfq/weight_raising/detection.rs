@@ -1,6 +1,6 @@
 //! Detection of interactive and soft real-time flows: state kept for all flows, raised or not (spec/bfq 6.3, 6.5).
 
-use crate::time::Instant;
+use crate::types::Instant;
 
 const MS: u64 = 1_000_000;
 

@@ -1,6 +1,6 @@
 //! Budget of extra idling for raised flows.
 
-use crate::time::Instant;
+use crate::types::Instant;
 
 const MS: u64 = 1_000_000;
 

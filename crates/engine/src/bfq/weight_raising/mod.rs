@@ -27,8 +27,7 @@ use super::counters;
 use super::sparse_slots::SparseSlots;
 use crate::ensure::ensure;
 use crate::merge::split::Raising;
-use crate::time::Instant;
-use crate::types::LowLatency;
+use crate::types::{Instant, LowLatency};
 
 const MS: u64 = 1_000_000;
 

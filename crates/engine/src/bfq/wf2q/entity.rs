@@ -4,8 +4,8 @@ use alloc::vec::Vec;
 
 use super::vtime::Vtime;
 use crate::bfq::flow::Owner;
-use crate::priority::PriorityClass;
 use crate::tree::NO_CGROUP;
+use crate::types::PriorityClass;
 
 /// Id of a flow or a cgroup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,8 +7,8 @@ use super::entity::{Entities, Entity, EntityId, State};
 use super::sched_data::{Prio, SchedData};
 use super::service_tree::Return;
 use crate::bfq::flow::Owner;
-use crate::time::Instant;
 use crate::tree::{ROOT, Tree};
+use crate::types::Instant;
 
 /// All entities, and the service trees of each cgroup.
 ///

@@ -5,8 +5,7 @@ use alloc::boxed::Box;
 
 use super::entity::{Entities, EntityId, State};
 use super::service_tree::{Return, ServiceTree};
-use crate::priority::PriorityClass;
-use crate::time::Instant;
+use crate::types::{Instant, PriorityClass};
 
 /// Class and weight of an entity.
 #[derive(Clone, Copy, Debug)]

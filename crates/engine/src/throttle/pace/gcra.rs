@@ -2,9 +2,8 @@
 
 use core::num::NonZeroU64;
 
-use crate::limits::Resource;
 use crate::throttle::limiter::Rate;
-use crate::time::Instant;
+use crate::types::{Instant, Resource};
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 

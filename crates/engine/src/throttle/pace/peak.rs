@@ -3,10 +3,8 @@
 use alloc::boxed::Box;
 
 use super::Pair;
-use crate::limits::{Limits, Resource, earned_in};
 use crate::throttle::limiter::{Rate, Rates};
-use crate::time::Instant;
-use crate::types::Cost;
+use crate::types::{Cost, Instant, Limits, Resource, earned_in};
 
 /// Spaces the requests of a burst evenly, after the one instalment that goes at once at any rate.
 ///

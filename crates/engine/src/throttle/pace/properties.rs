@@ -4,11 +4,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::{Gcra, Pace};
-use crate::limits::Resource;
 use crate::throttle::limiter::{Arrival, Limiter, Rate, Rates, Verdict};
 use crate::throttle::slice::single::{Single, arrivals, cases, excess};
-use crate::time::Instant;
-use crate::types::Cost;
+use crate::types::{Cost, Instant, Resource};
 
 fn rate(per_second: u64, burst: u64) -> Rate {
     Rate { per_second, burst, peak: None, quantum: 1 }

@@ -7,12 +7,10 @@ use proptest::prelude::*;
 
 use super::Slice;
 use super::single::{Single, arrivals, cases, excess};
-use crate::limits::KernelProfile::{self, *};
-use crate::limits::{Resource, SliceProfile};
 use crate::throttle::limiter::{Arrival, Limiter, Rate, Rates, Verdict};
 use crate::throttle::pace::properties::extreme_step;
-use crate::time::Instant;
-use crate::types::Cost;
+use crate::types::KernelProfile::{self, *};
+use crate::types::{Cost, Instant, Resource, SliceProfile};
 
 const NANOS: i128 = 1_000_000_000;
 

@@ -8,11 +8,9 @@ use alloc::vec::Vec;
 
 use super::Slice;
 use super::single::Single;
-use crate::limits::KernelProfile::{self, *};
-use crate::limits::SliceProfile;
 use crate::throttle::limiter::{Rate, Rates};
-use crate::time::Instant;
-use crate::types::Cost;
+use crate::types::KernelProfile::{self, *};
+use crate::types::{Cost, Instant, SliceProfile};
 
 const READ: Cost = Cost::whole(4096, 1);
 

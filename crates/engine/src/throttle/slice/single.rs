@@ -6,10 +6,8 @@ use alloc::vec::Vec;
 use proptest::collection::vec;
 use proptest::prelude::{Just, ProptestConfig, Strategy, prop_oneof};
 
-use crate::limits::Resource;
 use crate::throttle::limiter::{Arrival, Limiter, Rates, Verdict};
-use crate::time::Instant;
-use crate::types::Cost;
+use crate::types::{Cost, Instant, Resource};
 
 /// First in, first out, as in spec/throttle 1.4 with a single group and one direction.
 pub(crate) struct Single<L> {

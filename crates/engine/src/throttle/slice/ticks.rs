@@ -1,6 +1,6 @@
 //! The kernel's clock: time in ticks, and the nanosecond at which a tick begins.
 
-use crate::time::Instant;
+use crate::types::Instant;
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 

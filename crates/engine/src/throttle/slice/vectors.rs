@@ -6,11 +6,9 @@ use alloc::vec::Vec;
 
 use super::Slice;
 use super::single::Single;
-use crate::limits::KernelProfile::{self, *};
-use crate::limits::{Resource, SliceProfile};
 use crate::throttle::limiter::{Arrival, Limiter, Rate, Rates, Verdict};
-use crate::time::Instant;
-use crate::types::Cost;
+use crate::types::KernelProfile::{self, *};
+use crate::types::{Cost, Instant, Resource, SliceProfile};
 
 const FROM_K419: [KernelProfile; 4] = [K419, K61, K612, K615];
 const KIB: u64 = 1024;

@@ -3,8 +3,7 @@
 use core::num::NonZeroU64;
 
 use crate::throttle::limiter::{Arrival, Limiter, Rates, Verdict};
-use crate::time::Instant;
-use crate::types::Cost;
+use crate::types::{Cost, Instant};
 
 /// The limiter, of which there is none.
 pub(crate) enum Slice {}

@@ -2,7 +2,7 @@
 
 use core::num::NonZeroU64;
 
-use crate::time::Instant;
+use crate::types::Instant;
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 

@@ -6,13 +6,11 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::Token;
-use crate::limits::{Limits, Resource};
 use crate::throttle::leaky::Leaky;
 use crate::throttle::limiter::{Arrival, Limiter, Rate, Rates, Verdict};
 use crate::throttle::pace::properties::extreme_step;
 use crate::throttle::slice::single::{Single, arrivals, cases, excess};
-use crate::time::Instant;
-use crate::types::Cost;
+use crate::types::{Cost, Instant, Limits, Resource};
 
 const NANOS: i128 = 1_000_000_000;
 /// What a leaky bucket forgives a late timer.

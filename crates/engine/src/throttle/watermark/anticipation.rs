@@ -8,7 +8,7 @@
 //! clients. A client that is late twice is not anticipated until it is observed to return in time. A clock with
 //! [`Headroom::Strict`](crate::types::Headroom::Strict) never waits.
 
-use crate::time::Instant;
+use crate::types::Instant;
 
 /// Parts of work for one part of waiting. Waiting then costs at most 2 %, the tolerance of the promised shares; and with
 /// the hundredth that stays idle in any case, a return 0.5 ms late on a disk of 50 ms a request costs nothing more.

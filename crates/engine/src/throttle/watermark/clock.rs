@@ -3,8 +3,7 @@
 use super::gate::{GateEpoch, UtilisationSampler};
 use super::proportional::IdleController;
 use crate::throttle::deadlines::Deadlines;
-use crate::time::Instant;
-use crate::types::{Watermark, WatermarkMode};
+use crate::types::{Instant, Watermark, WatermarkMode};
 use crate::utilisation::Sliding;
 
 /// Clock of all limits with one watermark, and their deadlines.

@@ -6,8 +6,7 @@ use alloc::vec::Vec;
 use super::anticipation::Anticipation;
 use super::{Clock, Confidence};
 use crate::throttle::deadlines::{Due, Timer};
-use crate::time::Instant;
-use crate::types::Watermark;
+use crate::types::{Instant, Watermark};
 use crate::utilisation::{Busy, Share};
 
 /// One watermark in use, as it is now.

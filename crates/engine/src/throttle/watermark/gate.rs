@@ -2,7 +2,7 @@
 
 use core::num::NonZeroU64;
 
-use crate::time::Instant;
+use crate::types::Instant;
 
 /// The switch, and the samples it goes by.
 #[derive(Clone, Debug)]

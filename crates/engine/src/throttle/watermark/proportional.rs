@@ -5,8 +5,7 @@
 //! the error. It is bounded, so the error of the utilisation over a time `t` is at most the bound divided by `t`.
 //! There is no gain that could oscillate, and nothing learnt that a change of the device's speed would void.
 
-use crate::time::Instant;
-use crate::types::Headroom;
+use crate::types::{Headroom, Instant};
 
 /// Controller of idle time before a limited request may go early.
 #[derive(Clone, Debug)]

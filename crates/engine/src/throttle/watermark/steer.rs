@@ -3,13 +3,11 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use crate::request::Direction;
 use crate::throttle::limiter::{Arrival, Verdict};
 use crate::throttle::timers::timer_of;
 use crate::throttle::{Context, Throttle};
-use crate::time::Instant;
 use crate::tree::NO_CGROUP;
-use crate::types::{Cost, Watermark};
+use crate::types::{Cost, Direction, Instant, Watermark};
 
 impl Throttle {
     /// Notes demand from a client of `cgroup` if none of its limits follows utilisation. O(limited ancestors), where a
