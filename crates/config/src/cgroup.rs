@@ -22,6 +22,9 @@ pub const DEPTH_MAX: usize = 64;
 /// Most limits over all cgroups and devices: `*` makes one for each device.
 const LIMITS_MAX: usize = 2_000_000;
 
+/// What `io.watermark` and `io.bfq.low_latency` say to go by the cgroup above, as without the key.
+pub(crate) const INHERIT: &str = "inherit";
+
 const KEYS: [&str; 9] = [
     "io.max",
     "io.burst",
@@ -118,8 +121,10 @@ fn read(entry: Entry<'_>, devices: &Devices, report: &mut Report) -> Option<Cgro
         .text("io.limiter", report)
         .and_then(|text| limiter::read(&text, report))
         .unwrap_or_default();
-    let watermark =
-        section.amount("io.watermark", report).and_then(|text| device::watermark(&text, report));
+    let watermark = section
+        .amount("io.watermark", report)
+        .filter(|text| text.value != INHERIT)
+        .and_then(|text| device::watermark(&text, report));
     let limits = LimitLines::read(&section, devices, report)
         .finish(limiter, devices, report)
         .into_iter()
@@ -138,30 +143,33 @@ fn read(entry: Entry<'_>, devices: &Devices, report: &mut Report) -> Option<Cgro
 }
 
 /// Lines of `io.weight`, or of `io.bfq.weight`, which is the same setting: the cgroup's weight, and those of single
-/// devices. Lines are applied in their order.
+/// devices. Lines are applied in their order, those of a later file after those of an earlier one.
 fn weights(
     section: &Section<'_>,
     devices: &Devices,
     report: &mut Report,
 ) -> (Weight, Vec<(usize, Weight)>) {
-    let [plain, alias] = WeightKey::ALL.map(|key| section.get(key.key()).map(|entry| (key, entry)));
-    if let (Some(_), Some((_, alias))) = (&plain, &alias) {
-        let message = "this is `io.weight`, which is set too: say one of them";
-        let hint = "take this line out".to_owned();
-        report.add(Problem::new(alias.key_span, &alias.key, message).hint(hint));
-    }
     let (mut weight, mut own) = (Weight::DEFAULT, BTreeMap::new());
-    let Some((key, entry)) = plain.or(alias) else { return (weight, Vec::new()) };
-    for text in entry.amounts(report) {
-        let Some(line) = weight_line(key, &text, report) else { continue };
-        match (line.device, line.weight) {
-            (None, asked) => weight = asked.unwrap_or_default(),
-            (Some(device), asked) => {
-                for index in devices.targets(device, &text, report) {
-                    match asked {
-                        Some(asked) => own.insert(index, asked),
-                        None => own.remove(&index),
-                    };
+    for section in section.files() {
+        let [plain, alias] =
+            WeightKey::ALL.map(|key| section.get(key.key()).map(|entry| (key, entry)));
+        if let (Some(_), Some((_, alias))) = (&plain, &alias) {
+            let message = "this is `io.weight`, which is set too: say one of them";
+            let hint = "take this line out".to_owned();
+            report.add(Problem::new(alias.key_span, &alias.key, message).hint(hint));
+        }
+        let Some((key, entry)) = plain.or(alias) else { continue };
+        for text in entry.amounts(report) {
+            let Some(line) = weight_line(key, &text, report) else { continue };
+            match (line.device, line.weight) {
+                (None, asked) => weight = asked.unwrap_or_default(),
+                (Some(device), asked) => {
+                    for index in devices.targets(device, &text, report) {
+                        match asked {
+                            Some(asked) => own.insert(index, asked),
+                            None => own.remove(&index),
+                        };
+                    }
                 }
             }
         }
@@ -217,6 +225,7 @@ fn prio_class(text: &Text, report: &mut Report) -> Option<PrioClass> {
 
 /// Parses `io.bfq.low_latency`.
 fn low_latency(text: &Text, report: &mut Report) -> Option<LowLatency> {
-    let names = LowLatency::ALL.map(LowLatency::name);
-    value::word(text, &names, report).map(|index| LowLatency::ALL[index])
+    let mut names = LowLatency::ALL.map(LowLatency::name).to_vec();
+    names.push(INHERIT);
+    value::word(text, &names, report).and_then(|index| LowLatency::ALL.get(index).copied())
 }

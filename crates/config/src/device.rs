@@ -53,25 +53,30 @@ pub(crate) struct Devices {
     pub(crate) configs: Vec<DeviceConfig>,
     /// Every name in the file, also of devices that were refused: those are known, if not usable.
     names: BTreeMap<String, Option<usize>>,
+    /// Devices that a file has and a later one takes away, each with the name of that file.
+    removed: BTreeMap<String, String>,
     /// Properties of each file, as far as files are inspected.
     facts: Vec<Facts>,
     paths: BTreeMap<std::path::PathBuf, String>,
 }
 
 /// Meaning of a device name.
-pub(crate) enum Lookup {
+pub(crate) enum Lookup<'d> {
     Found(usize),
     /// It was refused, and that has been reported.
     Refused,
+    /// The file of this name takes it away.
+    Removed(&'d str),
     Unknown,
 }
 
 impl Devices {
-    pub(crate) fn find(&self, name: &str) -> Lookup {
-        match self.names.get(name) {
-            Some(Some(index)) => Lookup::Found(*index),
-            Some(None) => Lookup::Refused,
-            None => Lookup::Unknown,
+    pub(crate) fn find(&self, name: &str) -> Lookup<'_> {
+        match (self.names.get(name), self.removed.get(name)) {
+            (Some(Some(index)), _) => Lookup::Found(*index),
+            (Some(None), _) => Lookup::Refused,
+            (None, Some(file)) => Lookup::Removed(file),
+            (None, None) => Lookup::Unknown,
         }
     }
 
@@ -79,7 +84,7 @@ impl Devices {
         self.names.keys().map(String::as_str)
     }
 
-    /// Devices of the first word of `line`; reports an unknown one.
+    /// Devices of the first word of `line`; reports an unknown one, and none for one that was taken away.
     pub(crate) fn targets(
         &self,
         device: DeviceRef<'_>,
@@ -90,7 +95,8 @@ impl Devices {
             DeviceRef::Any => 0..self.configs.len(),
             DeviceRef::Name(name) => match self.find(name) {
                 Lookup::Found(index) => index..index + 1,
-                Lookup::Refused => 0..0,
+                // What was said of a device goes with it.
+                Lookup::Refused | Lookup::Removed(_) => 0..0,
                 Lookup::Unknown => {
                     let message = format!("there is no device {:?}", value::cut(name));
                     let hint = value::unknown_name(name, self.names());
@@ -145,7 +151,10 @@ impl Devices {
 pub(crate) fn read_all(root: &Section<'_>, files: &Files, report: &mut Report) -> Devices {
     let mut devices = Devices::default();
     let section = root.section("device", report);
-    let entries = section.map(|section| section.entries()).unwrap_or_default();
+    let entries = section.as_ref().map(|section| section.entries()).unwrap_or_default();
+    let removed = section.map(|section| section.removed()).unwrap_or_default();
+    devices.removed =
+        removed.into_iter().map(|(name, file)| (name.into_owned(), file.to_owned())).collect();
     if entries.is_empty() && report.is_empty() {
         let problem = Problem::of_all("no device is configured");
         report

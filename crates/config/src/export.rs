@@ -1,6 +1,7 @@
 //! `[export.NAME]`.
 
-use std::collections::BTreeSet;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weir_engine::Path;
 use weir_units::Bytes;
@@ -33,7 +34,9 @@ pub(crate) fn read_all(
         let hint = "add `[export.NAME]` with `device = \"...\"` and `cgroup = \"/...\"`; the name may be \"\"";
         report.add(Problem::of_all("no export is configured").hint(hint.to_owned()));
     }
-    let known = Known::new(cgroups);
+    let section = root.section("cgroup", report);
+    let removed = section.map(|section| section.removed()).unwrap_or_default();
+    let known = Known { paths: Known::paths(cgroups), removed };
     entries.into_iter().filter_map(|entry| read(entry, devices, &known, report)).collect()
 }
 
@@ -103,20 +106,32 @@ fn device(text: &Text, devices: &Devices, report: &mut Report) -> Option<usize> 
     match devices.find(&text.value) {
         Lookup::Found(index) => Some(index),
         Lookup::Refused => None,
-        Lookup::Unknown => {
-            let hint = unknown_name(&text.value, devices.names());
+        missing => {
+            let hint = match missing {
+                Lookup::Removed(file) => Some(removed_by(file)),
+                _ => unknown_name(&text.value, devices.names()),
+            };
             report.refuse(text, format!("there is no device {:?}", cut(&text.value)), hint);
             None
         }
     }
 }
 
+/// Hint for something that a later file takes away.
+fn removed_by(file: &str) -> String {
+    format!("{file} removes it: remove this export too")
+}
+
 /// The cgroups that exist: those listed and those above them.
-struct Known<'c>(BTreeSet<&'c str>);
+struct Known<'c> {
+    paths: BTreeSet<&'c str>,
+    /// Those that a later file takes away, each with that file's name.
+    removed: BTreeMap<Cow<'c, str>, &'c str>,
+}
 
 impl<'c> Known<'c> {
-    fn new(cgroups: &'c [CgroupConfig]) -> Known<'c> {
-        Known(cgroups.iter().map(|cgroup| cgroup.path.as_str()).collect())
+    fn paths(cgroups: &'c [CgroupConfig]) -> BTreeSet<&'c str> {
+        cgroups.iter().map(|cgroup| cgroup.path.as_str()).collect()
     }
 
     /// An export may be in the root, which has no limits, but not in a cgroup that nothing is said about: a slip of
@@ -131,15 +146,17 @@ impl<'c> Known<'c> {
             }
         };
         let below = format!("{}/", path.as_str());
-        let is_above =
-            || self.0.range(below.as_str()..).next().is_some_and(|next| next.starts_with(&below));
-        if path.as_str() == "/" || self.0.contains(path.as_str()) || is_above() {
+        let is_above = || {
+            self.paths.range(below.as_str()..).next().is_some_and(|next| next.starts_with(&below))
+        };
+        if path.as_str() == "/" || self.paths.contains(path.as_str()) || is_above() {
             return Some(path);
         }
         // With very many names, a search for the nearest takes too long.
-        let near = unknown_name(path.as_str(), self.0.iter().copied().take(10_000))
+        let near = unknown_name(path.as_str(), self.paths.iter().copied().take(10_000))
             .filter(|hint| hint.starts_with("did"));
-        let hint = near.unwrap_or_else(|| {
+        let removed = self.removed.get(path.as_str()).map(|file| removed_by(file));
+        let hint = removed.or(near).unwrap_or_else(|| {
             format!("add `[cgroup.{:?}]`, with or without limits", path.as_str())
         });
         report.refuse(text, format!("there is no cgroup {:?}", cut(path.as_str())), Some(hint));

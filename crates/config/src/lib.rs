@@ -20,7 +20,8 @@
 //! assert_eq!(errors.errors()[1].hint.as_deref(), Some("did you mean `path`?"));
 //! ```
 //!
-//! [`Config::from_file`] and [`Config::from_str`] read TOML, [`Config::single`] reads the flags of a server with one
+//! [`Config::from_file`] reads a file, and over it those of the directory beside it: `weir.d/` for `weir.toml`.
+//! It and [`Config::from_str`] read TOML, [`Config::single`] reads the flags of a server with one
 //! export; all three go through the same checks. What is wrong is collected and told at once, as pictures for people
 //! ([`ConfigErrors::render`]) and as records for programs ([`ConfigError`]). Nothing here opens a device or a socket.
 //!
@@ -34,6 +35,7 @@ mod bfq;
 mod cache;
 mod cgroup;
 mod device;
+mod drop_in;
 mod error;
 mod export;
 mod limiter;

@@ -36,7 +36,7 @@ const PROFILES: [(&str, KernelProfile); 6] = [
 ///
 /// Error under the key `io.limiter`, with a suggestion.
 pub fn parse_limiter(value: &str) -> Result<LimiterKind, ConfigErrors> {
-    let source = Source { name: "setting".into(), text: value.into(), has_lines: false };
+    let source = Source::of_command_line("setting", value);
     let span = Span { start: 0, end: value.len() };
     let text = Text { value: value.into(), key: "io.limiter".into(), span, verbatim: true };
     let mut report = Report::default();

@@ -34,19 +34,21 @@ impl LimitLines {
         }
     }
 
-    /// Reads the three keys of `section`.
+    /// Reads the three keys of `section`; lines of a later file come after those of an earlier one.
     pub(crate) fn read(
         section: &Section<'_>,
         devices: &Devices,
         report: &mut Report,
     ) -> LimitLines {
-        let keys = LimitKey::ALL.map(|limit| section.get(limit.key()));
-        let said = keys.iter().any(Option::is_some);
+        let said = LimitKey::ALL.iter().any(|limit| section.get(limit.key()).is_some());
         // Most cgroups of a large file say nothing, or one line.
         let mut lines = LimitLines::new(if said { devices.configs.len() } else { 0 });
-        for (limit, entry) in LimitKey::ALL.into_iter().zip(keys) {
-            for line in entry.map(|entry| entry.texts(report)).unwrap_or_default() {
-                lines.line(limit, &line, devices, report);
+        for section in section.files() {
+            for limit in LimitKey::ALL {
+                let entry = section.get(limit.key());
+                for line in entry.map(|entry| entry.texts(report)).unwrap_or_default() {
+                    lines.line(limit, &line, devices, report);
+                }
             }
         }
         lines

@@ -1,22 +1,23 @@
-//! From a file's bytes to a configuration, or to everything that is wrong with it.
+//! From the bytes of files to a configuration, or to everything that is wrong with it.
 
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use toml::de::DeTable;
 
 use crate::backend::Files;
+use crate::drop_in;
 use crate::error::ConfigErrors;
 use crate::model::Config;
 use crate::report::{Problem, Report};
 use crate::size_guard::{MARKS_MAX, marks};
-use crate::source::{Source, Span};
+use crate::source::{Layer, Source};
 use crate::table::Section;
 use crate::{cgroup, device, export, server};
 
-/// Largest file in bytes.
+/// Most bytes, over all files.
 pub(crate) const FILE_MAX: usize = 16 << 20;
-/// Largest file for which all syntax errors are reported; for larger ones only the first, since each costs memory.
+/// Most bytes for which all syntax errors are reported; for more only the first of a file, since each costs memory.
 const ALL_SYNTAX_ERRORS_MAX: usize = 256 << 10;
 
 /// Hint for a file that is no configuration, or has too many tenants for one server.
@@ -24,14 +25,15 @@ const TOO_MUCH: &str =
     "is it an image? `weir serve` takes names that end in .toml for configurations";
 
 impl Config {
-    /// Reads the file at `path`, at most 16 MiB. Images that it names must exist; paths in it that do not begin with
-    /// `/` are below the file's own directory.
+    /// Reads the file at `path`, and over it those in the directory beside it that [`Config::directory`] names; at most
+    /// 16 MiB. Images that they name must exist; paths in them that do not begin with `/` are below the directory of
+    /// `path`.
     ///
     /// # Errors
     ///
-    /// Everything that is wrong with it, or why it cannot be read.
+    /// Everything that is wrong with them, or why they cannot be read.
     pub fn from_file(path: &Path) -> Result<Config, ConfigErrors> {
-        file(path, |root, report| config(root, &Files::Look(beside(path)), report))
+        Texts::of(path).read(&Files::Look(beside(path)))
     }
 
     /// Likewise, for callers that open nothing: images need not exist.
@@ -40,7 +42,7 @@ impl Config {
     ///
     /// As of [`Config::from_file`].
     pub fn plan_from_file(path: &Path) -> Result<Config, ConfigErrors> {
-        file(path, |root, report| config(root, &Files::Plan(beside(path)), report))
+        Texts::of(path).read(&Files::Plan(beside(path)))
     }
 
     /// Reads `text`; errors call it `name`. Looks at no files: paths stay as they are, and images need not exist.
@@ -49,15 +51,138 @@ impl Config {
     ///
     /// Everything that is wrong with it.
     pub fn from_str(name: &str, text: &str) -> Result<Config, ConfigErrors> {
-        load(name.into(), text.into(), |root, report| config(root, &Files::Ignore, report))
+        Config::from_texts([(name, text)])
+    }
+
+    /// Likewise several texts with their names, each read over those before it, as [`Config::from_file`] reads files.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with them.
+    pub fn from_texts<'t>(
+        texts: impl IntoIterator<Item = (&'t str, &'t str)>,
+    ) -> Result<Config, ConfigErrors> {
+        let mut read = Texts::default();
+        texts.into_iter().for_each(|(name, text)| read.push(name, text));
+        read.read(&Files::Ignore)
     }
 }
 
 /// Where the relative paths in a file begin.
-fn beside(path: &Path) -> PathBuf {
+pub(crate) fn beside(path: &Path) -> PathBuf {
     let directory = path.parent().unwrap_or(Path::new(""));
     // Sockets and images are opened later, maybe after the process has gone elsewhere.
     std::path::absolute(directory.join(".")).unwrap_or_else(|_| directory.into())
+}
+
+/// Texts of files, and why some are missing.
+#[derive(Default)]
+pub(crate) struct Texts {
+    source: Source,
+    report: Report,
+    /// Bytes so far.
+    len: usize,
+}
+
+impl Texts {
+    /// The configuration at `path`, with the files that are read over it.
+    fn of(path: &Path) -> Texts {
+        let mut texts = Texts::default();
+        texts.push_file(path, main_hint);
+        if !texts.report.is_empty() {
+            return texts;
+        }
+        let Some(directory) = Config::directory(path) else { return texts };
+        match drop_in::files(&directory) {
+            Ok(files) => files.iter().for_each(|file| texts.push_file(file, |_| OTHER_HINT)),
+            Err((message, hint)) => texts.refuse(&directory, message, hint),
+        }
+        texts
+    }
+
+    /// Adds a text that is there already.
+    pub(crate) fn push(&mut self, name: &str, text: &str) {
+        self.len = self.len.saturating_add(text.len());
+        let is_too_large = self.len > FILE_MAX;
+        let index = self.source.push(name.into(), if is_too_large { "" } else { text }.into());
+        if is_too_large {
+            self.report.add(too_large(index));
+        }
+    }
+
+    /// Adds the file at `path`.
+    pub(crate) fn push_file(&mut self, path: &Path, hint: fn(&io::Error) -> &'static str) {
+        let name = path.display().to_string();
+        let bytes = match read(path, FILE_MAX.saturating_sub(self.len)) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                return self.refuse(path, format!("cannot be read: {error}"), hint(&error));
+            }
+        };
+        match String::from_utf8(bytes) {
+            Ok(text) => self.push(&name, &text),
+            // What is too large need not be text.
+            Err(error) if self.len + error.as_bytes().len() > FILE_MAX => {
+                let index = self.source.push(name, String::new());
+                self.report.add(too_large(index));
+            }
+            Err(error) => {
+                let at = error.utf8_error().valid_up_to();
+                let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
+                let index = self.source.push(name, text);
+                let span = self.source.layer(index).place(at..at + 1);
+                let problem = Problem::new(span, "", "the file is not UTF-8 text");
+                let hint = "is it an image, or saved in another encoding?".to_owned();
+                self.report.add(problem.hint(hint));
+            }
+        }
+    }
+
+    /// Reports a file that has no text.
+    pub(crate) fn refuse(&mut self, path: &Path, message: String, hint: &str) {
+        let index = self.source.push(path.display().to_string(), String::new());
+        self.report.add(Problem::of_file(index, message).hint(hint.to_owned()));
+    }
+
+    /// The configuration that they make, one read over another.
+    pub(crate) fn read(self, files: &Files) -> Result<Config, ConfigErrors> {
+        self.read_as(|root, report| config(root, files, report))
+    }
+
+    /// All of it as `of` reads it, or all that is wrong with it.
+    fn read_as<T>(
+        self,
+        of: impl FnOnce(&Section<'_>, &mut Report) -> Option<T>,
+    ) -> Result<T, ConfigErrors> {
+        let Texts { source, mut report, .. } = self;
+        match read_source(&source, of, &mut report) {
+            Some(read) if report.is_empty() => Ok(read),
+            _ => Err(report.into_errors(&source)),
+        }
+    }
+}
+
+/// Hint for a main file that cannot be read.
+fn main_hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => {
+            "one image needs none: `weir serve disk.img`; docs/configuration.md shows one"
+        }
+        io::ErrorKind::IsADirectory => "name the file in it",
+        _ => "it must be a file that this user may read",
+    }
+}
+
+/// Hint for a further file that cannot be read.
+const OTHER_HINT: &str =
+    "it must be a file that this user may read: names that do not end in .toml are left out";
+
+fn too_large(index: usize) -> Problem {
+    if index == 0 {
+        return Problem::of_all("the file is larger than 16 MiB").hint(TOO_MUCH.to_owned());
+    }
+    let hint = "split the tenants among several servers".to_owned();
+    Problem::of_file(index, "with this file there are more than 16 MiB").hint(hint)
 }
 
 /// The file at `path` as `of` reads it.
@@ -65,88 +190,74 @@ pub(crate) fn file<T>(
     path: &Path,
     of: impl FnOnce(&Section<'_>, &mut Report) -> Option<T>,
 ) -> Result<T, ConfigErrors> {
-    let name = path.display().to_string();
-    let bytes = match read(path) {
-        Ok(bytes) => bytes,
-        Err(error) => {
-            let hint = match error.kind() {
-                std::io::ErrorKind::NotFound => {
-                    "one image needs none: `weir serve disk.img`; docs/configuration.md shows one"
-                }
-                std::io::ErrorKind::IsADirectory => "name the file in it",
-                _ => "it must be a file that this user may read",
-            };
-            let problem = Problem::of_all(format!("cannot be read: {error}"));
-            return Err(whole(&name, problem.hint(hint.to_owned())));
-        }
-    };
-    match String::from_utf8(bytes) {
-        Ok(text) => load(name, text, of),
-        Err(error) => {
-            let at = error.utf8_error().valid_up_to();
-            let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
-            let source = Source { name, text, has_lines: true };
-            let span = Span { start: at, end: at + 1 };
-            let problem = Problem::new(span, "", "the file is not UTF-8 text");
-            Err(one(
-                &source,
-                problem.hint("is it an image, or saved in another encoding?".to_owned()),
-            ))
-        }
-    }
+    let mut texts = Texts::default();
+    texts.push_file(path, main_hint);
+    texts.read_as(of)
 }
 
-fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+/// At most one byte more than `bytes_max`, which shows that the file is too large.
+fn read(path: &Path, bytes_max: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    // One byte more shows that the file is too large.
-    std::fs::File::open(path)?.take(FILE_MAX as u64 + 1).read_to_end(&mut bytes)?;
+    std::fs::File::open(path)?.take(bytes_max as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
 /// The text as `of` reads it, or all that is wrong with it.
 pub(crate) fn load<T>(
-    name: String,
-    text: String,
+    name: &str,
+    text: &str,
     of: impl FnOnce(&Section<'_>, &mut Report) -> Option<T>,
 ) -> Result<T, ConfigErrors> {
-    if text.len() > FILE_MAX {
-        let problem = Problem::of_all("the file is larger than 16 MiB");
-        return Err(whole(&name, problem.hint(TOO_MUCH.to_owned())));
-    }
-    if marks(&text) > MARKS_MAX {
-        let message = format!("the file has more than {MARKS_MAX} tables, arrays and elements");
-        return Err(whole(&name, Problem::of_all(message).hint(TOO_MUCH.to_owned())));
-    }
-    let source = Source { name, text, has_lines: true };
-    let mut report = Report::default();
-    match read_text(&source.text, of, &mut report) {
-        Some(read) if report.is_empty() => Ok(read),
-        _ => Err(report.into_errors(&source)),
-    }
+    let mut texts = Texts::default();
+    texts.push(name, text);
+    texts.read_as(of)
 }
 
-fn read_text<T>(
-    text: &str,
+fn read_source<T>(
+    source: &Source,
     of: impl FnOnce(&Section<'_>, &mut Report) -> Option<T>,
     report: &mut Report,
 ) -> Option<T> {
-    let (table, errors) = if text.len() <= ALL_SYNTAX_ERRORS_MAX {
-        DeTable::parse_recoverable(text)
-    } else {
-        match DeTable::parse(text) {
-            Ok(table) => (table, Vec::new()),
-            Err(error) => {
-                report.add(syntax(&error));
-                return None;
-            }
-        }
-    };
-    // After a syntax error the parser's guesses would only raise false errors.
-    if !errors.is_empty() {
-        errors.iter().for_each(|error| report.add(syntax(error)));
+    let layers: Vec<Layer<'_>> = (0..source.len()).map(|index| source.layer(index)).collect();
+    if layers.iter().map(|layer| marks(layer.text)).sum::<usize>() > MARKS_MAX {
+        let what = if layers.len() == 1 { "the file has" } else { "the files have" };
+        let message = format!("{what} more than {MARKS_MAX} tables, arrays and elements");
+        report.add(Problem::of_all(message).hint(TOO_MUCH.to_owned()));
         return None;
     }
-    of(&Section::root(text, table.get_ref()), report)
+    let len: usize = layers.iter().map(|layer| layer.text.len()).sum();
+    let parse = if len <= ALL_SYNTAX_ERRORS_MAX { all_errors } else { first_error };
+    let mut tables = Vec::new();
+    for layer in layers {
+        // What is no text has been reported, and its errors would be false.
+        if report.has_any_in(layer.start, layer.text.len()) {
+            continue;
+        }
+        match parse(layer.text) {
+            Ok(table) => tables.push((layer, table)),
+            Err(errors) => errors.iter().for_each(|error| report.add(syntax(error, layer))),
+        }
+    }
+    // After a syntax error the parser's guesses would only raise false errors.
+    if !report.is_empty() {
+        return None;
+    }
+    let files = || tables.iter().map(|(layer, table)| (*layer, table.get_ref()));
+    drop_in::check(files(), report);
+    of(&Section::merged(files()), report)
+}
+
+type Parsed<'t> = Result<toml::Spanned<DeTable<'t>>, Vec<toml::de::Error>>;
+
+fn all_errors(text: &str) -> Parsed<'_> {
+    match DeTable::parse_recoverable(text) {
+        (table, errors) if errors.is_empty() => Ok(table),
+        (_, errors) => Err(errors),
+    }
+}
+
+fn first_error(text: &str) -> Parsed<'_> {
+    DeTable::parse(text).map_err(|error| vec![error])
 }
 
 fn config(root: &Section<'_>, files: &Files, report: &mut Report) -> Option<Config> {
@@ -159,7 +270,7 @@ fn config(root: &Section<'_>, files: &Files, report: &mut Report) -> Option<Conf
 }
 
 /// A syntax error of the parser: the problem in its first line, expectations in the others.
-fn syntax(error: &toml::de::Error) -> Problem {
+fn syntax(error: &toml::de::Error, layer: Layer<'_>) -> Problem {
     let mut lines = error.message().lines();
     let message = lines.next().unwrap_or("not TOML").to_owned();
     let hint = lines.collect::<Vec<_>>().join(", ");
@@ -171,17 +282,7 @@ fn syntax(error: &toml::de::Error) -> Problem {
         true => "strings are in \"double quotes\", the names of tables in [brackets]".into(),
     };
     match error.span() {
-        Some(span) => Problem::new(span.into(), "", message).hint(hint),
-        None => Problem::of_all(message).hint(hint),
+        Some(span) => Problem::new(layer.place(span), "", message).hint(hint),
+        None => Problem::new(layer.place(0..0), "", message).hint(hint),
     }
-}
-
-fn whole(name: &str, problem: Problem) -> ConfigErrors {
-    one(&Source { name: name.into(), text: String::new(), has_lines: true }, problem)
-}
-
-fn one(source: &Source, problem: Problem) -> ConfigErrors {
-    let mut report = Report::default();
-    report.add(problem);
-    report.into_errors(source)
 }

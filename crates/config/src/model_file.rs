@@ -62,7 +62,7 @@ impl DeviceModel {
     ///
     /// Everything that is wrong with it.
     pub fn from_str(name: &str, text: &str) -> Result<DeviceModel, ConfigErrors> {
-        load::load(name.into(), text.into(), read)
+        load::load(name, text, read)
     }
 
     /// A disk that does the same: one of the linear model, with these figures.

@@ -111,7 +111,10 @@ impl Config {
         let base = std::path::absolute(".").unwrap_or_else(|_| PathBuf::from("."));
         let mut report = Report::default();
         let config = build(single, &image, &flags, &Files::Look(base), &mut report);
-        if report.is_empty() { Ok(config) } else { Err(report.into_errors(&line.source)) }
+        if report.is_empty() {
+            return Ok(config);
+        }
+        Err(report.into_errors(&Source::of_command_line("command line", line.text)))
     }
 }
 
@@ -294,18 +297,17 @@ fn burst(lines: &mut LimitLines, text: &Text, report: &mut Report) {
 
 /// The command line, put together again while its places are noted.
 struct CommandLine {
-    source: Source,
+    text: String,
 }
 
 impl CommandLine {
     fn new() -> CommandLine {
-        let text = "weir serve".into();
-        CommandLine { source: Source { name: "command line".into(), text, has_lines: false } }
+        CommandLine { text: "weir serve".into() }
     }
 
     /// Adds `value`, after `flag` if it has one, in quotes where a shell would need them.
     fn word(&mut self, key: &str, flag: Option<&str>, value: &str) -> Text {
-        let line = &mut self.source.text;
+        let line = &mut self.text;
         if let Some(part) = flag {
             line.push(' ');
             line.push_str(part);

@@ -1,16 +1,41 @@
-//! The text that a configuration is read from, and places in it.
+//! The texts that a configuration is read from, and places in them.
 
 use std::ops::Range;
 
-/// Source text: a file, or a command line joined again so that errors can point into it.
-#[derive(Debug)]
+/// Source texts: files, or a command line joined again so that errors can point into it. Places count bytes over all of
+/// them, as if they stood one after another with a byte between two.
+#[derive(Default, Debug)]
 pub(crate) struct Source {
+    files: Vec<File>,
+    is_command_line: bool,
+}
+
+/// One text.
+#[derive(Debug)]
+struct File {
     /// How errors call it.
-    pub(crate) name: String,
+    name: String,
+    text: String,
+    /// The place of its first byte.
+    start: usize,
+}
+
+/// One text, as it is read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layer<'t> {
+    /// How errors call it.
+    pub(crate) name: &'t str,
     /// All of it.
-    pub(crate) text: String,
-    /// Whether line numbers mean something to the reader.
-    pub(crate) has_lines: bool,
+    pub(crate) text: &'t str,
+    /// The place of its first byte.
+    pub(crate) start: usize,
+}
+
+impl Layer<'_> {
+    /// A place that was counted in this text alone.
+    pub(crate) fn place(&self, span: Range<usize>) -> Span {
+        Span { start: self.start + span.start, end: self.start + span.end }
+    }
 }
 
 /// A stretch of bytes of the source.
@@ -68,10 +93,56 @@ const LINE_MAX: usize = 4096;
 const AROUND: usize = 60;
 
 impl Source {
-    /// Line and column of `at`, both from 1; columns count characters.
+    /// The file `name`.
+    pub(crate) fn of_file(name: impl Into<String>, text: impl Into<String>) -> Source {
+        let mut source = Source::default();
+        source.push(name.into(), text.into());
+        source
+    }
+
+    /// A text whose lines mean nothing to the reader.
+    pub(crate) fn of_command_line(name: impl Into<String>, text: impl Into<String>) -> Source {
+        Source { is_command_line: true, ..Source::of_file(name, text) }
+    }
+
+    /// Adds a text, and returns its index.
+    pub(crate) fn push(&mut self, name: String, text: String) -> usize {
+        let start = self.files.last().map_or(0, |last| last.start + last.text.len() + 1);
+        self.files.push(File { name, text, start });
+        self.files.len() - 1
+    }
+
+    /// How errors call the text at `index`.
+    pub(crate) fn name(&self, index: usize) -> &str {
+        self.files.get(index).map_or("", |file| &file.name)
+    }
+
+    /// The text at `index`.
+    pub(crate) fn layer(&self, index: usize) -> Layer<'_> {
+        let File { name, text, start } = &self.files[index];
+        Layer { name, text, start: *start }
+    }
+
+    /// Number of texts.
+    pub(crate) fn len(&self) -> usize {
+        self.files.len()
+    }
+
+    /// Whether line numbers mean something to the reader.
+    pub(crate) fn has_lines(&self) -> bool {
+        !self.is_command_line
+    }
+
+    /// The index of the text that has the byte at `at`.
+    pub(crate) fn file_at(&self, at: usize) -> usize {
+        self.files.partition_point(|file| file.start <= at).saturating_sub(1)
+    }
+
+    /// Line and column of `at` in its text, both from 1; columns count characters.
     pub(crate) fn line_and_column(&self, at: usize) -> (usize, usize) {
-        let at = self.boundary(at);
-        let before = &self.text[..at];
+        let File { text, start, .. } = &self.files[self.file_at(at)];
+        let at = boundary(text, at - start);
+        let before = &text[..at];
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         let line = before.bytes().filter(|&byte| byte == b'\n').count() + 1;
         (line, before[line_start..].chars().count() + 1)
@@ -79,34 +150,36 @@ impl Source {
 
     /// The line that `span` begins in.
     pub(crate) fn excerpt(&self, span: Span) -> Excerpt {
-        let start = self.boundary(span.start);
-        let line_start = self.text[..start].rfind('\n').map_or(0, |newline| newline + 1);
-        let line_end = self.text[start..].find('\n').map_or(self.text.len(), |at| start + at);
-        let end = self.boundary(span.end).clamp(start, line_end);
+        let File { text: whole, start, .. } = &self.files[self.file_at(span.start)];
+        let (from, to) = (span.start - start, span.end - start);
+        let start = boundary(whole, from);
+        let line_start = whole[..start].rfind('\n').map_or(0, |newline| newline + 1);
+        let line_end = whole[start..].find('\n').map_or(whole.len(), |at| start + at);
+        let end = boundary(whole, to).clamp(start, line_end);
         if line_end - line_start <= LINE_MAX {
-            let text = self.text[line_start..line_end].to_owned();
+            let text = whole[line_start..line_end].to_owned();
             return Excerpt { text, span: start - line_start..end - line_start, cut: false };
         }
-        let from = self.boundary(start.saturating_sub(AROUND).max(line_start));
-        let to = self.boundary((start + AROUND).min(line_end)).max(start);
+        let from = boundary(whole, start.saturating_sub(AROUND).max(line_start));
+        let to = boundary(whole, (start + AROUND).min(line_end)).max(start);
         let mut text = String::new();
         if from > line_start {
             text.push_str("... ");
         }
         let shift = text.len();
-        text.push_str(&self.text[from..to]);
+        text.push_str(&whole[from..to]);
         let span = start - from + shift..end.min(to) - from + shift;
         if to < line_end {
             text.push_str(" ...");
         }
         Excerpt { text, span, cut: true }
     }
+}
 
-    /// The last character boundary up to `at`.
-    fn boundary(&self, at: usize) -> usize {
-        let at = at.min(self.text.len());
-        (0..=at).rev().find(|&at| self.text.is_char_boundary(at)).unwrap_or(0)
-    }
+/// The last character boundary of `text` up to `at`.
+fn boundary(text: &str, at: usize) -> usize {
+    let at = at.min(text.len());
+    (0..=at).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -114,7 +187,7 @@ mod tests {
     use super::*;
 
     fn source(text: &str) -> Source {
-        Source { name: "x".into(), text: text.into(), has_lines: true }
+        Source::of_file("x", text)
     }
 
     #[test]
@@ -124,6 +197,20 @@ mod tests {
         assert_eq!(source.line_and_column(2), (2, 1));
         assert_eq!(source.line_and_column(5), (2, 3));
         assert_eq!(source.line_and_column(99), (3, 1));
+    }
+
+    #[test]
+    fn each_text_counts_its_own_lines() {
+        let mut source = source("a = 1\nb");
+        source.push("y".into(), "\nc".into());
+        assert_eq!(source.layer(1).start, 8);
+        for (at, name, line, column) in
+            [(6, "x", 2, 1), (7, "x", 2, 2), (8, "y", 1, 1), (9, "y", 2, 1), (99, "y", 2, 2)]
+        {
+            assert_eq!(source.name(source.file_at(at)), name, "{at}");
+            assert_eq!(source.line_and_column(at), (line, column), "{at}");
+        }
+        assert_eq!(source.excerpt(Span { start: 9, end: 10 }).text, "c");
     }
 
     #[test]

@@ -1,26 +1,74 @@
 //! Reader of parsed TOML that keeps positions and reports wrong types.
 
 use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use weir_units::nearest;
 
 use crate::report::{Problem, Report};
-use crate::source::{Span, Text};
+use crate::source::{Layer, Span, Text};
 
 /// An example of a number, where it is allowed.
 const USUAL_NUMBER: u32 = 32;
 /// Longest value that a hint repeats, in bytes.
 const WRITTEN_MAX: usize = 40;
 
-/// A table and the key it was given to.
+/// `true` in a section of a later file: what earlier files say in that section is taken away.
+pub(crate) const REMOVED: &str = "removed";
+/// `true` in a section of a later file: it stands in place of that section in earlier files.
+pub(crate) const REPLACES: &str = "replaces";
+
+/// What a table is, as far as files that are read over each other are concerned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Level {
+    /// A whole file.
+    Top,
+    /// `[device]`, `[cgroup]` or `[export]`: sections by their names.
+    Names,
+    /// One of those sections. Later files can extend, replace or remove it.
+    Named,
+    /// `[server]`, or a table in a section. Later files can extend or replace it.
+    Settings,
+}
+
+impl Level {
+    /// The level of the table `name` in this one.
+    pub(crate) fn below(self, name: &str) -> Level {
+        match self {
+            Level::Top if name == "server" => Level::Settings,
+            Level::Top => Level::Names,
+            Level::Names => Level::Named,
+            Level::Named | Level::Settings => Level::Settings,
+        }
+    }
+
+    /// Keys that say how a table of this level stands to those of earlier files.
+    pub(crate) fn marks(self) -> &'static [&'static str] {
+        match self {
+            Level::Top | Level::Names => &[],
+            Level::Named => &[REMOVED, REPLACES],
+            Level::Settings => &[REPLACES],
+        }
+    }
+}
+
+/// A table and the key it was given to; in the order of the files, where several have it.
 pub(crate) struct Section<'t> {
     /// Dotted, as in errors; empty for the whole file.
     pub(crate) key: String,
     /// The key's place.
     pub(crate) span: Span,
-    source: &'t str,
+    level: Level,
+    parts: Vec<Part<'t>>,
+}
+
+/// What one file has of a section.
+#[derive(Clone, Copy)]
+struct Part<'t> {
+    file: Layer<'t>,
     table: &'t DeTable<'t>,
 }
 
@@ -32,44 +80,144 @@ pub(crate) struct Entry<'t> {
     pub(crate) key: String,
     /// The key's place.
     pub(crate) key_span: Span,
-    source: &'t str,
+    /// The first place of the key, in whatever file: sections keep their order.
+    first: Span,
+    level: Level,
+    /// What counts; never empty. The last is the value, those before are tables that it extends.
+    said: Vec<Said<'t>>,
+}
+
+/// What one file says of a key.
+#[derive(Clone, Copy)]
+struct Said<'t> {
+    file: Layer<'t>,
+    key: &'t Spanned<Cow<'t, str>>,
     value: &'t Spanned<DeValue<'t>>,
 }
 
+impl<'t> Said<'t> {
+    fn key_span(&self) -> Span {
+        self.file.place(self.key.span())
+    }
+
+    /// Whether it is a table with `mark = true`.
+    fn is_marked(&self, mark: &str) -> bool {
+        let value = self.value.get_ref().as_table().and_then(|table| table.get(mark));
+        value.is_some_and(|value| value.get_ref().as_bool() == Some(true))
+    }
+
+    /// Adds it to what earlier files say.
+    fn extend(self, level: Level, said: &mut Vec<Said<'t>>) {
+        let is_table = |said: &Said<'_>| said.value.get_ref().is_table();
+        let marked = |mark| level.marks().contains(&mark) && self.is_marked(mark);
+        if marked(REMOVED) {
+            return said.clear();
+        }
+        let extends = is_table(&self) && said.last().is_some_and(is_table);
+        if !extends || marked(REPLACES) {
+            said.clear();
+        }
+        said.push(self);
+    }
+}
+
 impl<'t> Section<'t> {
-    /// The whole file.
-    pub(crate) fn root(source: &'t str, table: &'t DeTable<'t>) -> Section<'t> {
-        Section { key: String::new(), span: Span { start: 0, end: 0 }, source, table }
+    /// All of several files, of which the later say what counts.
+    pub(crate) fn merged(
+        files: impl IntoIterator<Item = (Layer<'t>, &'t DeTable<'t>)>,
+    ) -> Section<'t> {
+        let parts = files.into_iter().map(|(file, table)| Part { file, table }).collect();
+        let span = Span { start: 0, end: 0 };
+        Section { key: String::new(), span, level: Level::Top, parts }
+    }
+
+    /// What each file has of it.
+    pub(crate) fn files(&self) -> impl Iterator<Item = Section<'t>> {
+        self.parts.iter().map(|part| Section {
+            key: self.key.clone(),
+            span: self.span,
+            level: self.level,
+            parts: vec![*part],
+        })
     }
 
     /// The value of `name`.
     pub(crate) fn get(&self, name: &str) -> Option<Entry<'t>> {
-        let (key, value) = self.table.get_key_value(name)?;
-        Some(self.entry(key, value))
+        let said = self.parts.iter().filter_map(|part| {
+            let (key, value) = part.table.get_key_value(name)?;
+            Some(Said { file: part.file, key, value })
+        });
+        self.entry(said)
     }
 
-    /// All keys and values, in the order of the file.
+    /// All keys and values, in the order of the files.
     pub(crate) fn entries(&self) -> Vec<Entry<'t>> {
-        let mut entries: Vec<Entry<'t>> =
-            self.table.iter().map(|(key, value)| self.entry(key, value)).collect();
-        entries.sort_by_key(|entry| entry.key_span);
+        let said = self.parts.iter().flat_map(|part| {
+            part.table.iter().map(|(key, value)| Said { file: part.file, key, value })
+        });
+        let mut entries: Vec<Entry<'t>> = if self.parts.len() == 1 {
+            said.filter_map(|said| self.entry([said])).collect()
+        } else {
+            let mut by_name: BTreeMap<Cow<'t, str>, Vec<Said<'t>>> = BTreeMap::new();
+            for said in said {
+                by_name.entry(self.one_name(said.key.get_ref())).or_default().push(said);
+            }
+            by_name.into_values().filter_map(|said| self.entry(said)).collect()
+        };
+        entries.sort_by_key(|entry| entry.first);
         entries
     }
 
-    fn entry(&self, key: &'t Spanned<Cow<'t, str>>, value: &'t Spanned<DeValue<'t>>) -> Entry<'t> {
-        Entry {
-            name: key.get_ref(),
-            key: join(&self.key, key.get_ref()),
-            key_span: key.span().into(),
-            source: self.source,
-            value,
+    /// Names of tables that a file has and a later one removes, each with the name of that file.
+    pub(crate) fn removed(&self) -> BTreeMap<Cow<'t, str>, &'t str> {
+        let (mut removed, mut there) = (BTreeMap::new(), BTreeSet::new());
+        if self.parts.len() < 2 {
+            return removed;
         }
+        for part in &self.parts {
+            for (key, value) in part.table {
+                let name = self.one_name(key.get_ref());
+                if (Said { file: part.file, key, value }).is_marked(REMOVED) {
+                    if there.remove(&name) {
+                        removed.insert(name, part.file.name);
+                    }
+                } else {
+                    removed.remove(&name);
+                    there.insert(name);
+                }
+            }
+        }
+        removed
+    }
+
+    /// The name that all ways to write `name` in this section share.
+    fn one_name(&self, name: &'t str) -> Cow<'t, str> {
+        match weir_engine::Path::parse(name) {
+            Ok(path) if self.is_of_cgroups() => path.as_str().to_owned().into(),
+            _ => name.into(),
+        }
+    }
+
+    fn is_of_cgroups(&self) -> bool {
+        self.level == Level::Names && self.key == "cgroup"
+    }
+
+    /// What counts of what the files say, one after another, of one key; `None` where that is nothing.
+    fn entry(&self, files: impl IntoIterator<Item = Said<'t>>) -> Option<Entry<'t>> {
+        let mut files = files.into_iter().peekable();
+        let first = files.peek()?;
+        let (first, level) = (first.key_span(), self.level.below(first.key.get_ref()));
+        let mut said = Vec::with_capacity(1);
+        files.for_each(|file| file.extend(level, &mut said));
+        let oldest: &Said<'t> = said.first()?;
+        let (name, key_span) = (oldest.key.get_ref(), oldest.key_span());
+        Some(Entry { name, key: join(&self.key, name), key_span, first, level, said })
     }
 
     /// Reports every key that is not in `allowed`.
     pub(crate) fn allow(&self, allowed: &[&str], report: &mut Report) {
-        for entry in self.entries() {
-            if allowed.contains(&entry.name) {
+        for entry in self.files().flat_map(|file| file.entries()) {
+            if allowed.contains(&entry.name) || self.level.marks().contains(&entry.name) {
                 continue;
             }
             let hint = match nearest(entry.name, allowed.iter().copied()) {
@@ -114,7 +262,7 @@ impl<'t> Section<'t> {
     /// The value of `name` if it is `true` or `false`.
     pub(crate) fn switch(&self, name: &str, report: &mut Report) -> Option<bool> {
         let entry = self.get(name)?;
-        let value = entry.value.get_ref().as_bool();
+        let value = entry.value().as_bool();
         if value.is_none() {
             let hint = format!("write `{0} = true` or `{0} = false`, without quotes", quoted(name));
             entry.wrong_type("true or false", hint, report);
@@ -137,16 +285,33 @@ impl<'t> Section<'t> {
 impl<'t> Entry<'t> {
     /// The place of the value.
     pub(crate) fn span(&self) -> Span {
-        self.value.span().into()
+        self.last().file.place(self.local_span())
+    }
+
+    /// The place of the value in its file.
+    fn local_span(&self) -> Range<usize> {
+        self.last().value.span()
+    }
+
+    fn last(&self) -> &Said<'t> {
+        self.said.last().expect("an entry has a value")
+    }
+
+    fn value(&self) -> &'t DeValue<'t> {
+        self.last().value.get_ref()
     }
 
     pub(crate) fn section(self, report: &mut Report) -> Option<Section<'t>> {
-        let Some(table) = self.value.get_ref().as_table() else {
+        if !self.value().is_table() {
             let hint = format!("begin a section: `[{}]`", self.key);
             self.wrong_type("a table", hint, report);
             return None;
+        }
+        let table = |said: &Said<'t>| {
+            Some(Part { file: said.file, table: said.value.get_ref().as_table()? })
         };
-        Some(Section { key: self.key, span: self.key_span, source: self.source, table })
+        let parts = self.said.iter().filter_map(table).collect();
+        Some(Section { key: self.key, span: self.key_span, level: self.level, parts })
     }
 
     pub(crate) fn text(&self, report: &mut Report) -> Option<Text> {
@@ -158,19 +323,19 @@ impl<'t> Entry<'t> {
     }
 
     fn as_text(&self) -> Option<Text> {
-        let value = self.value.get_ref().as_str()?;
-        let span = self.value.span();
+        let value = self.value().as_str()?;
+        let (file, span) = (self.last().file, self.local_span());
         // Between simple quotes and without escapes the value stands in the file byte for byte.
-        let verbatim = self.source.get(span.start + 1..span.end.wrapping_sub(1)) == Some(value);
+        let verbatim = file.text.get(span.start + 1..span.end.wrapping_sub(1)) == Some(value);
         let span = if verbatim { span.start + 1..span.end - 1 } else { span };
-        Some(Text { value: value.into(), key: self.key.clone(), span: span.into(), verbatim })
+        Some(Text { value: value.into(), key: self.key.clone(), span: file.place(span), verbatim })
     }
 
     pub(crate) fn amount(&self, report: &mut Report) -> Option<Text> {
         if let Some(text) = self.as_text() {
             return Some(text);
         }
-        let Some(integer) = self.value.get_ref().as_integer() else {
+        let Some(integer) = self.value().as_integer() else {
             let hint = "write a whole number, or text in quotes".to_owned();
             self.wrong_type("a string or a whole number", hint, report);
             return None;
@@ -184,13 +349,13 @@ impl<'t> Entry<'t> {
 
     /// The value as a word: a string, a whole number, or `true` or `false`.
     pub(crate) fn word(&self, report: &mut Report) -> Option<Text> {
-        let Some(value) = self.value.get_ref().as_bool() else { return self.amount(report) };
+        let Some(value) = self.value().as_bool() else { return self.amount(report) };
         let (value, key) = (value.to_string(), self.key.clone());
         Some(Text { value, key, span: self.span(), verbatim: false })
     }
 
     pub(crate) fn number(&self, least: u32, most: u32, report: &mut Report) -> Option<u32> {
-        let Some(integer) = self.value.get_ref().as_integer() else {
+        let Some(integer) = self.value().as_integer() else {
             let expected = format!("a whole number from {least} to {most}");
             let example = USUAL_NUMBER.clamp(least, most);
             let hint = format!("without quotes, such as `{} = {example}`", quoted(self.name));
@@ -234,26 +399,28 @@ impl<'t> Entry<'t> {
 
     /// The values of an array, as if each had been given to the key alone.
     fn elements(&self) -> Option<impl Iterator<Item = Entry<'t>>> {
-        let array = self.value.get_ref().as_array()?;
+        let array = self.value().as_array()?;
         Some(array.iter().map(|value| Entry {
             name: self.name,
             key: self.key.clone(),
             key_span: self.key_span,
-            source: self.source,
-            value,
+            first: self.first,
+            level: self.level,
+            said: vec![Said { value, ..*self.last() }],
         }))
     }
 
     fn wrong_type(&self, expected: &str, hint: String, report: &mut Report) {
-        let message = format!("expected {expected}, found {}", found(self.value.get_ref()));
+        let message = format!("expected {expected}, found {}", found(self.value()));
         report.add(Problem::new(self.span(), &self.key, message).hint(hint));
     }
 
     /// How to write this value as a string.
     fn in_quotes(&self) -> String {
         let name = quoted(self.name);
-        let value = self.value.get_ref();
-        let written = self.source.get(self.value.span()).filter(|text| text.len() <= WRITTEN_MAX);
+        let value = self.value();
+        let written =
+            self.last().file.text.get(self.local_span()).filter(|text| text.len() <= WRITTEN_MAX);
         match written {
             Some(text) if !(value.is_array() || value.is_table()) => {
                 format!("put it in quotes: `{name} = {text:?}`")
@@ -283,7 +450,7 @@ pub(crate) fn join(parent: &str, name: &str) -> String {
 /// The dotted name of `entry` as in the file.
 fn whole_key(entry: &Entry<'_>) -> String {
     let mut whole = entry.name.to_owned();
-    let mut value = entry.value.get_ref();
+    let mut value = entry.value();
     while let Some((key, inner)) = value.as_table().and_then(|table| table.iter().next()) {
         whole = format!("{whole}.{}", key.get_ref());
         value = inner.get_ref();
