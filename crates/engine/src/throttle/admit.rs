@@ -73,10 +73,7 @@ impl Throttle {
                 break throttled_by;
             }
             self.path.push(at);
-            if self.cgroups[at].limit(direction).is_hierarchical() {
-                self.charge_path(cx, direction, pays, None);
-                holder = Some(at);
-            }
+            holder = self.charge_slice(cx, at, direction, pays).or(holder);
             at = self.parent_limit(at, direction);
             if at == NO_CGROUP {
                 let is_instalment = instalment.is_some() || arrival == Arrival::Queued;
@@ -145,24 +142,6 @@ impl Throttle {
         client.turns.push_back(&mut turns, task_index);
         if !client.source_state.is_active() {
             self.activate(cx, Source::Client(client_index), cgroup, direction);
-        }
-    }
-
-    /// Queues at the parent a request that passed the limit of `holder` and not yet one further up.
-    pub(crate) fn queue_at_parent(
-        &mut self,
-        cx: &mut Context<'_>,
-        holder: u32,
-        direction: Direction,
-        index: u32,
-    ) {
-        cx.requests[index].stage = Stage::DispatchedToParent(holder);
-        self.throttled += 1;
-        let queue = self.cgroups[holder].queue_mut(direction);
-        queue.to_parent.push_back(cx.requests, index);
-        if !queue.source_state.is_active() {
-            let parent = cx.tree.cgroups[holder].parent;
-            self.activate(cx, Source::Cgroup(holder), parent, direction);
         }
     }
 
@@ -244,7 +223,7 @@ impl Throttle {
     }
 
     /// Charges every limit on `path`, and clears it.
-    fn charge_path(
+    pub(super) fn charge_path(
         &mut self,
         cx: &mut Context<'_>,
         direction: Direction,

@@ -10,7 +10,7 @@ use crate::throttle::limiter::{Arrival, Rates, Verdict};
 use crate::throttle::rate_limiter::RateLimiter;
 use crate::throttle::rw_limit::RwLimit;
 use crate::throttle::watermark::{Clock, Confidence, GateEpoch};
-use crate::tree::{List, NO_CGROUP};
+use crate::tree::NO_CGROUP;
 use crate::types::{Cost, Dimension, Direction, Instant, LimiterKind, Limits, Resource};
 
 /// Limits of a cgroup and what waits at them.
@@ -31,8 +31,6 @@ pub(super) struct CgroupThrottle {
     pub(super) has_watermark: bool,
     /// Confidence that its next request follows the answer to the last one. Under a watermark.
     pub(super) confidence: Confidence,
-    /// Under hierarchical dispatch: the instant at which a head may go, which a timer may precede.
-    pub(super) disptime: Instant,
     /// None without limits.
     limits: Option<Box<Limits>>,
 }
@@ -55,7 +53,7 @@ pub(super) struct PerDirection {
     pub(super) limiter: Option<Box<RateLimiter>>,
     /// Queue, once something has waited here.
     pub(super) queue: Option<Box<Queue>>,
-    /// Timer of the waiting head. Under hierarchical dispatch, that of reads serves both directions.
+    /// Timer of the waiting head. Under a limit of slices, that of reads serves both directions.
     pub(super) timer: Timer,
 }
 
@@ -64,8 +62,6 @@ pub(super) struct PerDirection {
 /// Without a limit above, only its first line of cache is used.
 #[repr(C, align(64))]
 pub(super) struct Queue {
-    /// Requests past this limit that wait further up: only under hierarchical dispatch.
-    pub(super) to_parent: List,
     /// Order of children and own clients.
     pub(super) fair_queue: FairQueue,
     /// As a source of the parent.
@@ -95,7 +91,6 @@ impl CgroupThrottle {
             clock: 0,
             has_watermark: false,
             confidence: Confidence::default(),
-            disptime: Instant::ZERO,
             limits: None,
         }
     }
@@ -152,7 +147,6 @@ impl CgroupThrottle {
                 fair_queue: FairQueue::new(order),
                 source_state: SourceState::new(),
                 active_since: Instant::ZERO,
-                to_parent: List::EMPTY,
             })
         })
     }
@@ -177,7 +171,6 @@ impl CgroupThrottle {
 
     /// Rebases all times: the new clock shows `after` when the old one shows `before`.
     pub(super) fn shift(&mut self, before: Instant, after: Instant) {
-        self.disptime = self.disptime.moved(before, after);
         self.limiters_mut().for_each(|limiter| limiter.shift(before, after));
     }
 

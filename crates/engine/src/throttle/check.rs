@@ -121,10 +121,11 @@ fn check_waiting(
         format!("the weights of {sources} sources are {weight}, not {}", queue.fair_queue.weight())
     })?;
     ensure(queue.fair_queue.entries().count() as u32 >= sources, || "an entry is missing".into())?;
-    let (is_active, has_to_parent) = (queue.source_state.is_active(), !queue.to_parent.is_empty());
-    let is_hierarchical = throttle.is_hierarchical(cgroup, direction);
+    let is_active = queue.source_state.is_active();
+    let has_to_parent = throttle.slices.head(cgroup, direction).is_some();
+    let is_slice = throttle.is_slice(cgroup, direction);
     let node = &throttle.cgroups[cgroup];
-    let timer = node.dir(if is_hierarchical { Direction::Read } else { direction }).timer;
+    let timer = node.dir(if is_slice { Direction::Read } else { direction }).timer;
     let has_limiter = node.limiter(direction).is_some();
     if node.dir(direction).parent_limit == NO_CGROUP {
         ensure(!is_active && !has_to_parent, || "it is active, and no limit is above".into())?;
@@ -133,9 +134,9 @@ fn check_waiting(
         })?;
         return Ok(());
     }
-    let has_head = has_to_parent || (sources > 0 && !is_hierarchical);
+    let has_head = has_to_parent || (sources > 0 && !is_slice);
     ensure(!is_active || has_head, || "it is active with nothing to give".into())?;
-    if sources > 0 && (is_hierarchical || !is_active) {
+    if sources > 0 && (is_slice || !is_active) {
         let at = timer.fires_at();
         ensure(at.is_some_and(|at| at >= now), || {
             format!("{sources} sources wait, it is not active, its deadline is {at:?} at {now:?}")

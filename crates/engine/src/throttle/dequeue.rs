@@ -80,13 +80,14 @@ impl Throttle {
                 Source::Client(client) => {
                     break (Source::Client(client), self.next_payment(cx, at, client, direction));
                 }
-                Source::Cgroup(child) if self.has_to_parent(child, direction) => {
-                    let index = self.take_to_parent(cx, child, direction);
-                    let cost = cx.requests[index].cost;
-                    let payment = Payment { index, cost, owed: None, is_last: true };
-                    break (Source::Cgroup(child), payment);
-                }
-                Source::Cgroup(child) => path.push(child),
+                Source::Cgroup(child) => match self.slices.pop(cx.requests, child, direction) {
+                    Some(index) => {
+                        let cost = cx.requests[index].cost;
+                        let payment = Payment { index, cost, owed: None, is_last: true };
+                        break (Source::Cgroup(child), payment);
+                    }
+                    None => path.push(child),
+                },
             }
         };
         while let Some(at) = path.pop() {
@@ -253,11 +254,6 @@ impl Throttle {
         }
     }
 
-    #[inline]
-    pub(crate) fn has_to_parent(&self, cgroup: u32, direction: Direction) -> bool {
-        self.cgroups[cgroup].queue(direction).is_some_and(|queue| !queue.to_parent.is_empty())
-    }
-
     /// Next payment of the oldest request of the task whose turn it is, of a client of `cgroup`. The task goes to the
     /// end of the turns; a request that has paid all is dequeued.
     #[inline(always)]
@@ -318,16 +314,6 @@ impl Throttle {
             client.turns.push_back(&mut turns, task);
         }
         index
-    }
-
-    pub(crate) fn take_to_parent(
-        &mut self,
-        cx: &mut Context<'_>,
-        cgroup: u32,
-        direction: Direction,
-    ) -> u32 {
-        let queue = self.cgroups[cgroup].queue_mut(direction);
-        queue.to_parent.pop_front(cx.requests).expect("looked just now")
     }
 
     /// Charges service to the source that was next at `at`.

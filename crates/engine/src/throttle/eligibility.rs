@@ -4,7 +4,6 @@ use crate::throttle::cgroup::CgroupThrottle;
 use crate::throttle::client::ClientThrottle;
 use crate::throttle::fair_queue::{Entry, FairQueue, Source, SourceState};
 use crate::throttle::limiter::{Arrival, Verdict};
-use crate::throttle::rate_limiter::RateLimiter;
 use crate::throttle::slots::Slots;
 use crate::throttle::{Context, Throttle};
 use crate::tree::{Cgroup, NO_CGROUP, Tree};
@@ -49,7 +48,7 @@ impl Throttle {
             }
             self.cgroups[child].queue_mut(direction).active_since = cx.now;
             if was_clear {
-                self.credit_from(cx, child, cgroup, direction);
+                self.credit_slice(cx, child, cgroup, direction);
             }
         }
         match was_clear {
@@ -113,14 +112,7 @@ impl Throttle {
     ) -> Option<(u32, Arrival)> {
         let dir = self.cgroups[cgroup].dir(direction);
         let is_topmost = dir.parent_limit == NO_CGROUP;
-        if dir.limiter.as_deref().is_some_and(RateLimiter::is_hierarchical) {
-            // Under hierarchical dispatch the timer drains the queue. A new head makes both directions' waits stale
-            // (spec/throttle 1.4).
-            let armed = self.cgroups[cgroup].dir(Direction::Read).timer.fires_at().is_some();
-            if arrival == Arrival::Fresh || !armed || self.cgroups[cgroup].is_clear(direction) {
-                self.schedule_next_dispatch(cx, cgroup);
-            }
-        }
+        self.slice_head_changed(cx, cgroup, direction, arrival);
         if is_topmost {
             self.drain(cx, cgroup, direction, arrival);
             return None;
@@ -155,20 +147,17 @@ impl Throttle {
         direction: Direction,
         arrival: Arrival,
     ) -> bool {
+        if let Some(is_eligible) = self.is_slice_eligible(cgroup, direction) {
+            return is_eligible;
+        }
         self.sync_with_watermark(cgroup);
         let node = &mut self.cgroups[cgroup];
         let clock = node.clock;
         let dir = node.dir_mut(direction);
         let Some(queue) = &dir.queue else { return false };
-        if !queue.to_parent.is_empty() {
-            return true;
-        }
         let waits = !queue.fair_queue.is_empty();
-        // Without a limit there is no timer here; under hierarchical dispatch the slot is the other direction's.
+        // Without a limit there is no timer here.
         let Some(limiter) = &dir.limiter else { return waits };
-        if limiter.is_hierarchical() {
-            return false;
-        }
         if !waits {
             dir.timer.disarm();
             dir.has_part_paid = false;
@@ -290,26 +279,6 @@ impl Throttle {
         }
     }
 
-    /// Dispatches requests held at `cgroup` for an ancestor limit that has since been removed.
-    #[inline]
-    pub(crate) fn drain_to_parent(
-        &mut self,
-        cx: &mut Context<'_>,
-        cgroup: u32,
-        direction: Direction,
-    ) {
-        while self.has_to_parent(cgroup, direction) {
-            let index = self.take_to_parent(cx, cgroup, direction);
-            self.throttled -= 1;
-            self.pass(cx, index);
-        }
-    }
-
-    /// Whether `cgroup` dispatches to the next limit level by level, as the kernel does.
-    pub(crate) fn is_hierarchical(&self, cgroup: u32, direction: Direction) -> bool {
-        self.cgroups[cgroup].limiter(direction).is_some_and(RateLimiter::is_hierarchical)
-    }
-
     /// Next source at `cgroup`.
     // Inlined: on the path of each throttled request.
     #[inline(always)]
@@ -343,40 +312,19 @@ impl Throttle {
     ) -> Option<Cost> {
         let mut at = cgroup;
         loop {
-            let index = match self.top_source(at, direction)? {
+            match self.top_source(at, direction)? {
                 Source::Client(client) => {
                     let task = self.clients[client].dir(direction).turns.head;
                     let index = self.tasks[task].dir(direction).waiting.head;
                     let owed = cx.requests[index].cost;
                     return Some(self.instalment(at, direction, owed).unwrap_or(owed));
                 }
-                Source::Cgroup(child) => {
-                    let queue = self.cgroups[child].queue(direction);
-                    let to_parent = queue.expect("an active cgroup has a queue").to_parent;
-                    if to_parent.is_empty() {
-                        at = child;
-                        continue;
-                    }
-                    to_parent.head
-                }
-            };
-            return Some(cx.requests[index].cost);
+                Source::Cgroup(child) => match self.slices.head(child, direction) {
+                    Some(index) => return Some(cx.requests[index].cost),
+                    None => at = child,
+                },
+            }
         }
-    }
-
-    /// Credits service that a limit below has begun to `parent`, where nothing waited (spec/throttle 1.5).
-    fn credit_from(&mut self, cx: &mut Context<'_>, child: u32, parent: u32, direction: Direction) {
-        let nearest = self.nearest_limit(parent, direction);
-        if nearest == NO_CGROUP || !self.is_hierarchical(nearest, direction) {
-            return;
-        }
-        self.sync_with_watermark(child);
-        self.sync_with_watermark(nearest);
-        let (below, above) = (self.limit_time(child, cx.now), self.limit_time(nearest, cx.now));
-        let child_limiter = self.cgroups[child].limiter_mut(direction);
-        let start = child_limiter.and_then(RateLimiter::slice_start).unwrap_or(below);
-        let start = start.moved(below, above);
-        self.cgroups[nearest].limit_mut(direction).credit(above, start);
     }
 
     /// Calls `work` with a cgroup's fair queue and the state of one of its sources.

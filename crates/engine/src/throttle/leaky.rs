@@ -120,7 +120,7 @@ mod tests {
     use alloc::vec::Vec;
 
     use super::*;
-    use crate::throttle::slice::single::Single;
+    use crate::throttle::single::Single;
     use crate::types::Resource;
 
     const MIB: u64 = 1 << 20;

@@ -151,16 +151,6 @@ pub(crate) trait Limiter {
 
     /// Rebases times: the new clock shows `after` when the old one shows `before`. Credit and debt stay.
     fn shift(&mut self, before: Instant, after: Instant);
-
-    /// Begin of the current slice, which a parent may credit (spec/throttle 1.5); `None` without slices.
-    fn slice_start(&self) -> Option<Instant> {
-        None
-    }
-
-    /// Credits time served at a child, whose slice began at `child_start`.
-    fn credit(&mut self, now: Instant, child_start: Instant) {
-        let _ = (now, child_start);
-    }
 }
 
 #[cfg(test)]

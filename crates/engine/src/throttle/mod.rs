@@ -7,8 +7,8 @@
 //! active, and has a deadline instead.
 //!
 //! The next request is chosen when it may go, from the top down, so a late request with the better claim is
-//! not stuck behind a queue. Slices are the exception, for parity with the kernel: there dispatch is hierarchical: a request leaves
-//! its task when its own cgroup lets it go, and waits at the next limit in the order of arrival.
+//! not stuck behind a queue. Slices are the exception, for parity with the kernel, and have a module with queues of their
+//! own ([`slice`]).
 //!
 //! A request that costs more than one instalment of a limit of its path pays one after the other, each in its turn, and
 //! goes with the last ([`instalment`]).
@@ -25,18 +25,17 @@ mod deadlines;
 mod dequeue;
 mod eligibility;
 mod fair_queue;
-mod hierarchical;
 mod instalment;
 mod leaky;
 mod limiter;
 mod limits_error;
 mod pace;
-#[cfg(feature = "slice")]
-mod profile;
 mod rate_limiter;
 mod reconfigure;
 mod rw_dispatch;
 mod rw_limit;
+#[cfg(test)]
+mod single;
 #[cfg_attr(not(feature = "slice"), path = "slice/without.rs")]
 mod slice;
 mod slots;
@@ -56,6 +55,7 @@ use crate::stats::{Charge, Counters, TaskStats};
 use crate::throttle::cgroup::CgroupThrottle;
 use crate::throttle::client::{ClientThrottle, TaskThrottle};
 use crate::throttle::limiter::{Arrival, Verdict};
+use crate::throttle::slice::SliceQueues;
 use crate::throttle::slots::Slots;
 use crate::throttle::watermark::Clocks;
 use crate::tree::{List, NO_CGROUP, NO_INDEX, ROOT, Tree};
@@ -71,6 +71,8 @@ pub(crate) struct Throttle {
     tasks: Slots<TaskThrottle>,
     /// What limits go by, and what waits for it.
     clocks: Clocks,
+    /// Requests between two limits of slices.
+    slices: SliceQueues,
     prices: Prices,
     /// Requests past every limit that have not been taken yet, in order; empty between calls of the engine.
     ready: List,
@@ -100,6 +102,7 @@ impl Throttle {
             clients: Slots::new(),
             tasks: Slots::new(),
             clocks: Clocks::new(now),
+            slices: SliceQueues::new(),
             prices,
             ready: List::EMPTY,
             throttled: 0,
@@ -127,6 +130,7 @@ impl Throttle {
     pub(crate) fn remove_cgroup(&mut self, index: u32) {
         self.clocks.leave(self.cgroups[index].clock);
         self.cgroups.set(index, CgroupThrottle::new());
+        self.slices.remove_cgroup(index);
     }
 
     /// The client in slot `index` is new.

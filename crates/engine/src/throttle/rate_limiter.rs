@@ -74,15 +74,33 @@ impl RateLimiter {
         RateLimiter { served_ns: 0, inner: AnyLimiter::new(now, kind, rates) }
     }
 
-    /// Whether requests are dispatched level by level, and queue at the next limit in their order, as in the kernel. Otherwise
-    /// they stay with their task until they pass every limit at once, and the choice is made at the last moment.
-    pub(crate) fn is_hierarchical(&self) -> bool {
-        matches!(self.inner, AnyLimiter::Slice(_))
+    /// The limiter of slices, if it is that.
+    #[inline]
+    pub(super) fn as_slice(&self) -> Option<&Slice> {
+        match &self.inner {
+            AnyLimiter::Slice(slice) => Some(slice),
+            _ => None,
+        }
+    }
+
+    pub(super) fn as_slice_mut(&mut self) -> Option<&mut Slice> {
+        match &mut self.inner {
+            AnyLimiter::Slice(slice) => Some(slice),
+            _ => None,
+        }
     }
 
     /// Order of the sources that wait here.
     pub(crate) fn order(&self) -> Order {
-        if self.is_hierarchical() { Order::Turns } else { Order::Shares }
+        match &self.inner {
+            AnyLimiter::Slice(_) => Order::Turns,
+            _ => Order::Shares,
+        }
+    }
+
+    /// Whether a limiter can tell when it would let a request go that has not arrived.
+    pub(crate) fn has_forecast(&self) -> bool {
+        !matches!(self.inner, AnyLimiter::Slice(_))
     }
 
     /// Whether metadata goes past this limit at once.
@@ -90,14 +108,6 @@ impl RateLimiter {
         match &self.inner {
             AnyLimiter::Slice(slice) => slice.lets_metadata_overtake(),
             _ => true,
-        }
-    }
-
-    /// Time after which a re-check is due even if the limiter asks for more; slices only.
-    pub(crate) fn recheck_ns(&self) -> u64 {
-        match &self.inner {
-            AnyLimiter::Slice(slice) => slice.slice_ns().saturating_mul(8),
-            _ => u64::MAX,
         }
     }
 
@@ -221,15 +231,6 @@ impl RateLimiter {
         } else {
             self.inner = AnyLimiter::new(now, kind, rates);
         }
-    }
-
-    pub(crate) fn slice_start(&mut self) -> Option<Instant> {
-        self.inner.as_dyn().slice_start()
-    }
-
-    /// Credits service that began below at `child_start`, if the limiter has such a rule.
-    pub(crate) fn credit(&mut self, now: Instant, child_start: Instant) {
-        self.inner.as_dyn().credit(now, child_start);
     }
 
     /// Burst left, for limiters that have one, in bytes or I/O units.

@@ -1,7 +1,6 @@
 //! Reconfiguration under load: limits, weights, moves and removals of cgroups, and withdrawn requests.
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 
 use crate::requests::Stage;
 use crate::throttle::client::WaitingTurns;
@@ -59,47 +58,8 @@ impl Throttle {
             .iter()
             .for_each(|&direction| self.deactivate_ineligible(cx, cgroup, direction));
         for direction in Direction::BOTH {
-            if self.is_hierarchical(cgroup, direction) {
-                self.schedule_next_dispatch(cx, cgroup);
-            }
+            self.slice_limits_changed(cx, cgroup, direction);
             self.update_eligibility(cx, cgroup, direction, Arrival::Queued);
-        }
-    }
-
-    /// Requeues at `cgroup` the requests from below it that were dispatched to ancestors: they are past its limit, and
-    /// wait for its new ancestors before later ones. O(requests held at ancestors).
-    fn requeue_from_ancestors(&mut self, cx: &mut Context<'_>, cgroup: u32, direction: Direction) {
-        let mut back: Vec<u32> = Vec::new();
-        let mut holders = Vec::new();
-        let mut at = cx.tree.cgroups[cgroup].parent;
-        while at != NO_CGROUP {
-            if let Some(queue) = self.cgroups[at].queue(direction) {
-                let held: Vec<u32> = queue.to_parent.iter(cx.requests).collect();
-                let is_below = |index: &u32| {
-                    let task = cx.requests[*index].task;
-                    cx.tree.is_within(cx.tree.tasks[task].cgroup, cgroup)
-                };
-                // Requests further up are older.
-                let mut older: Vec<u32> = held.into_iter().filter(is_below).collect();
-                let queue = self.cgroups[at].queue_mut(direction);
-                for &index in &older {
-                    queue.to_parent.remove(cx.requests, index);
-                }
-                if !older.is_empty() {
-                    holders.push(at);
-                    older.append(&mut back);
-                    back = older;
-                }
-            }
-            at = cx.tree.cgroups[at].parent;
-        }
-        for &index in back.iter().rev() {
-            cx.requests[index].stage = Stage::DispatchedToParent(cgroup);
-            let queue = self.cgroups[cgroup].queue_mut(direction);
-            queue.to_parent.push_front(cx.requests, index);
-        }
-        for holder in holders {
-            self.update_upwards(cx, holder, direction);
         }
     }
 
@@ -118,9 +78,11 @@ impl Throttle {
     /// Prepares a move of `cgroup`: requests held at its ancestors return to it, and it leaves its parent's queue.
     pub(crate) fn detach(&mut self, cx: &mut Context<'_>, cgroup: u32) {
         let parent = cx.tree.cgroups[cgroup].parent;
-        Direction::BOTH
-            .iter()
-            .for_each(|&direction| self.requeue_from_ancestors(cx, cgroup, direction));
+        for direction in Direction::BOTH {
+            for holder in self.requeue_from_ancestors(cx, cgroup, direction) {
+                self.update_upwards(cx, holder, direction);
+            }
+        }
         for direction in Direction::BOTH {
             let queue = self.cgroups[cgroup].queue(direction);
             if queue.is_some_and(|queue| queue.source_state.is_active()) {
@@ -154,8 +116,7 @@ impl Throttle {
         self.throttled -= 1;
         match stage {
             Stage::DispatchedToParent(holder) => {
-                let queue = self.cgroups[holder].queue_mut(direction);
-                queue.to_parent.remove(cx.requests, index);
+                self.slices.remove(cx.requests, holder, direction, index);
                 self.update_upwards(cx, holder, direction);
             }
             Stage::Waiting => self.leave_task(cx, task, direction, index),

@@ -2,8 +2,10 @@
 
 use crate::throttle::cgroup::CgroupThrottle;
 use crate::throttle::deadlines::{Due, Timer};
+use crate::throttle::limiter::Arrival;
 use crate::throttle::slots::Slots;
 use crate::throttle::{Context, Throttle};
+use crate::tree::NO_CGROUP;
 use crate::types::{Direction, Instant};
 
 impl Throttle {
@@ -58,6 +60,21 @@ impl Throttle {
 
     pub(super) fn disarm(&mut self, cgroup: u32, direction: Direction) {
         self.cgroups[cgroup].dir_mut(direction).timer.disarm();
+    }
+
+    /// Handles a deadline that has come.
+    pub(super) fn fire(&mut self, cx: &mut Context<'_>, due: Due) {
+        if self.slice_timer_fired(cx, due.cgroup, due.direction) {
+            return;
+        }
+        let dir = self.cgroups[due.cgroup].dir_mut(due.direction);
+        dir.timer.disarm();
+        if dir.parent_limit == NO_CGROUP && !dir.has_rw_limit {
+            // All that an update does where no other limit has a say.
+            self.drain(cx, due.cgroup, due.direction, Arrival::Queued);
+        } else {
+            self.update_eligibility(cx, due.cgroup, due.direction, Arrival::Queued);
+        }
     }
 
     /// The next deadline that has come by `now`.

@@ -174,7 +174,7 @@ mod tests {
     use alloc::vec::Vec;
 
     use super::*;
-    use crate::throttle::slice::single::Single;
+    use crate::throttle::single::Single;
 
     const MIB: u64 = 1 << 20;
 

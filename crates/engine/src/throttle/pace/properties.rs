@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::{Gcra, Pace};
 use crate::throttle::limiter::{Arrival, Limiter, Rate, Rates, Verdict};
-use crate::throttle::slice::single::{Single, arrivals, cases, excess};
+use crate::throttle::single::{Single, arrivals, cases, excess};
 use crate::types::{Cost, Instant, Resource};
 
 fn rate(per_second: u64, burst: u64) -> Rate {

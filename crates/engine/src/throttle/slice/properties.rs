@@ -6,9 +6,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::Slice;
-use super::single::{Single, arrivals, cases, excess};
 use crate::throttle::limiter::{Arrival, Limiter, Rate, Rates, Verdict};
 use crate::throttle::pace::properties::extreme_step;
+use crate::throttle::single::{Single, arrivals, cases, excess};
 use crate::types::KernelProfile::{self, *};
 use crate::types::{Cost, Instant, Resource, SliceProfile};
 
@@ -154,7 +154,7 @@ proptest! {
                 Verdict::Wait { until, .. } => prop_assert!(until > now || now == Instant::FAR_FUTURE),
             }
             slice.charge(now, Cost::whole(cost.bytes, 0));
-            slice.credit(now, slice.slice_start().unwrap());
+            slice.credit(now, slice.slice_start());
         }
     }
 

@@ -7,8 +7,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::Slice;
-use super::single::Single;
 use crate::throttle::limiter::{Rate, Rates};
+use crate::throttle::single::Single;
 use crate::types::KernelProfile::{self, *};
 use crate::types::{Cost, Instant, SliceProfile};
 

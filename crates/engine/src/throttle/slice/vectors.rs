@@ -5,8 +5,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::Slice;
-use super::single::Single;
 use crate::throttle::limiter::{Arrival, Limiter, Rate, Rates, Verdict};
+use crate::throttle::single::Single;
 use crate::types::KernelProfile::{self, *};
 use crate::types::{Cost, Instant, Resource, SliceProfile};
 
@@ -159,7 +159,7 @@ fn h_a_parent_counts_from_the_slice_of_the_child() {
         submit(&mut child, 0, 1, 8 * KIB);
         assert_eq!(timeline(&mut child), "1@1000", "{kernel:?}");
         let now = Instant::from_millis(1000);
-        parent.limiter.credit(now, child.limiter.slice_start().expect("slices begin"));
+        parent.limiter.credit(now, child.limiter.slice_start());
         submit(&mut parent, 1000, 1, 8 * KIB);
         assert_eq!(timeline(&mut parent), "1@2000", "{kernel:?}");
     }

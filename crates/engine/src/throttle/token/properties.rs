@@ -9,7 +9,7 @@ use super::Token;
 use crate::throttle::leaky::Leaky;
 use crate::throttle::limiter::{Arrival, Limiter, Rate, Rates, Verdict};
 use crate::throttle::pace::properties::extreme_step;
-use crate::throttle::slice::single::{Single, arrivals, cases, excess};
+use crate::throttle::single::{Single, arrivals, cases, excess};
 use crate::types::{Cost, Instant, Limits, Resource};
 
 const NANOS: i128 = 1_000_000_000;

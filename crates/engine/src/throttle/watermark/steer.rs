@@ -105,7 +105,7 @@ impl Throttle {
         let (mut at, mut latest) = (nearest, None);
         while at != NO_CGROUP {
             // Slices judge requests that have arrived, and give no forecast.
-            if self.cgroups[at].limit(direction).is_hierarchical() {
+            if !self.cgroups[at].limit(direction).has_forecast() {
                 return None;
             }
             let clock = self.clocks.get(self.cgroups[at].clock);
@@ -181,6 +181,7 @@ impl Throttle {
             let node = &mut self.cgroups[at];
             node.go_by(clock, self.clocks.get(clock));
             node.shift(before, after);
+            self.slices.shift(at, before, after);
             self.clocks.leave(old);
             self.clocks.enter(clock);
             self.disarm(at, Direction::Read);
@@ -201,6 +202,7 @@ impl Throttle {
         let of_clock: Vec<u32> = of_clock.collect();
         for &at in &of_clock {
             self.cgroups[at].shift(before, cx.now);
+            self.slices.shift(at, before, cx.now);
             self.disarm(at, Direction::Read);
             self.disarm(at, Direction::Write);
         }

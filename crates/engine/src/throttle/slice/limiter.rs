@@ -1,28 +1,17 @@
-//! The kernel's limiter: an allowance per slice of time, counted in ticks.
-
-#[cfg(test)]
-mod properties;
-#[cfg(test)]
-mod published;
-#[cfg(test)]
-pub(crate) mod single;
-mod ticks;
-#[cfg(test)]
-mod vectors;
+//! Limiter of slices: an allowance per slice of time, counted in ticks.
 
 use core::num::NonZeroU64;
 
 use crate::throttle::limiter::{Arrival, Limiter, Rate, Rates, Verdict};
-use crate::throttle::profile::{Carry, IopsWait, Order, Profile, Trim};
+use crate::throttle::slice::profile::{Carry, IopsWait, Order, Profile, Trim};
+use crate::throttle::slice::ticks::Ticks;
 use crate::types::{Cost, Instant, Resource, SliceProfile};
-
-use ticks::Ticks;
 
 /// blk-throttle's slices in one direction, as the kernel of a profile does them, to the tick.
 ///
 /// A slice grants its whole allowance in its first tick, so traffic comes in bursts; a head over it waits for as
 /// many further slices as it needs. Amounts are whole, so a limit that is no multiple of one I/O per slice is not
-/// reached (spec/throttle 1.12): this limiter is for parity with Linux, [`super::pace::Pace`] for accuracy.
+/// reached (spec/throttle 1.12): this limiter is for parity with Linux, `pace` for accuracy.
 #[derive(Clone, Debug)]
 pub(crate) struct Slice {
     profile: SliceProfile,
@@ -99,7 +88,7 @@ impl Slice {
     }
 
     /// Length of a slice in nanoseconds, rounded up.
-    pub(crate) fn slice_ns(&self) -> u64 {
+    pub(super) fn slice_ns(&self) -> u64 {
         self.ticks.start_of(self.length).as_nanos()
     }
 
@@ -316,6 +305,24 @@ impl Slice {
     fn is_free(&self, cost: Cost) -> bool {
         cost.is_remainder && !self.kernel.remainder_pays_ios
     }
+
+    /// Begin of the slice when the last request went: the whole slices that trimming has passed since were served too.
+    pub(super) fn slice_start(&self) -> Instant {
+        self.ticks.start_of(self.served_from)
+    }
+
+    /// Credits time served at a child, whose slice began at `child_start`.
+    pub(super) fn credit(&mut self, now: Instant, child_start: Instant) {
+        let tick = self.ticks.at(now);
+        if !self.is_used_up(tick) {
+            return;
+        }
+        let child = self.ticks.at(child_start);
+        let own = self.start;
+        self.restart(tick);
+        let served = child > own || (self.kernel.credit_same_start && child == own);
+        self.begin(tick, if served { child } else { own });
+    }
 }
 
 impl Limiter for Slice {
@@ -417,22 +424,5 @@ impl Limiter for Slice {
             *tick = tick.saturating_add(after.saturating_sub(before));
             *tick = tick.saturating_sub(before.saturating_sub(after));
         }
-    }
-
-    /// As it was when the last request went: the whole slices that trimming has passed since were served too.
-    fn slice_start(&self) -> Option<Instant> {
-        Some(self.ticks.start_of(self.served_from))
-    }
-
-    fn credit(&mut self, now: Instant, child_start: Instant) {
-        let tick = self.ticks.at(now);
-        if !self.is_used_up(tick) {
-            return;
-        }
-        let child = self.ticks.at(child_start);
-        let own = self.start;
-        self.restart(tick);
-        let served = child > own || (self.kernel.credit_same_start && child == own);
-        self.begin(tick, if served { child } else { own });
     }
 }
