@@ -90,10 +90,8 @@ fn a_section_can_be_replaced() {
     let merged = read(&["[device.disk0]\nreplaces = true\npath = \"memory:3M\"\n"]);
     assert_eq!(
         merged.devices[0],
-        one(&format!(
-            "[device.disk0]\npath = \"memory:3M\"\n[export.x]\ndevice = \"disk0\"\ncgroup = \"/\""
-        ))
-        .devices[0]
+        one("[device.disk0]\npath = \"memory:3M\"\n[export.x]\ndevice = \"disk0\"\ncgroup = \"/\"")
+            .devices[0]
     );
     let merged = read(&["[device.disk0.bfq]\nreplaces = true\nstable = \"off\"\n"]);
     assert_eq!(merged.devices[0].engine.bfq.merging().stable, None);
