@@ -38,6 +38,7 @@ mod device;
 mod drop_in;
 mod error;
 mod export;
+mod kept;
 mod limiter;
 mod limits;
 mod load;
@@ -55,6 +56,7 @@ mod value;
 
 pub use cgroup::DEPTH_MAX as CGROUP_DEPTH_MAX;
 pub use error::{ConfigError, ConfigErrors};
+pub use kept::{Kept, KeptError, KeptErrorKind};
 pub use limiter::parse_limiter;
 pub use model::{
     Backend, CgroupConfig, Config, DeviceConfig, DeviceLimits, DeviceRange, Direct, ExportConfig,

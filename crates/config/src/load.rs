@@ -86,7 +86,7 @@ pub(crate) struct Texts {
 
 impl Texts {
     /// The configuration at `path`, with the files that are read over it.
-    fn of(path: &Path) -> Texts {
+    pub(crate) fn of(path: &Path) -> Texts {
         let mut texts = Texts::default();
         texts.push_file(path, main_hint);
         if !texts.report.is_empty() {
@@ -144,6 +144,14 @@ impl Texts {
         self.report.add(Problem::of_file(index, message).hint(hint.to_owned()));
     }
 
+    /// The texts with their names, or why some are missing.
+    pub(crate) fn into_files(self) -> Result<Vec<(String, String)>, ConfigErrors> {
+        if self.report.is_empty() {
+            return Ok(self.source.into_files());
+        }
+        Err(self.report.into_errors(&self.source))
+    }
+
     /// The configuration that they make, one read over another.
     pub(crate) fn read(self, files: &Files) -> Result<Config, ConfigErrors> {
         self.read_as(|root, report| config(root, files, report))
@@ -160,6 +168,23 @@ impl Texts {
             _ => Err(report.into_errors(&source)),
         }
     }
+}
+
+/// The error of a file that is not looked at.
+pub(crate) fn refused(path: &Path, message: &str, hint: &str) -> ConfigErrors {
+    let mut report = Report::default();
+    report.add(Problem::of_all(message).hint(hint.to_owned()));
+    report.into_errors(&Source::of_file(path.display().to_string(), ""))
+}
+
+/// `files`, texts with their names, if all of them are TOML.
+pub(crate) fn well_formed(
+    files: Vec<(String, String)>,
+) -> Result<Vec<(String, String)>, ConfigErrors> {
+    let mut texts = Texts::default();
+    files.iter().for_each(|(name, text)| texts.push(name, text));
+    texts.read_as(|_, _| Some(()))?;
+    Ok(files)
 }
 
 /// Hint for a main file that cannot be read.

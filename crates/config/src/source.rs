@@ -123,6 +123,11 @@ impl Source {
         Layer { name, text, start: *start }
     }
 
+    /// The texts with their names.
+    pub(crate) fn into_files(self) -> Vec<(String, String)> {
+        self.files.into_iter().map(|file| (file.name, file.text)).collect()
+    }
+
     /// Number of texts.
     pub(crate) fn len(&self) -> usize {
         self.files.len()

@@ -1,7 +1,7 @@
 //! Reader of parsed TOML that keeps positions and reports wrong types.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use toml::Spanned;
@@ -168,23 +168,17 @@ impl<'t> Section<'t> {
         entries
     }
 
-    /// Names of tables that a file has and a later one removes, each with the name of that file.
+    /// Names of tables that a file removes, and none after it has, each with the name of that file.
     pub(crate) fn removed(&self) -> BTreeMap<Cow<'t, str>, &'t str> {
-        let (mut removed, mut there) = (BTreeMap::new(), BTreeSet::new());
-        if self.parts.len() < 2 {
-            return removed;
-        }
-        for part in &self.parts {
+        let mut removed = BTreeMap::new();
+        // The first file removes nothing.
+        for part in self.parts.iter().skip(1) {
             for (key, value) in part.table {
                 let name = self.one_name(key.get_ref());
-                if (Said { file: part.file, key, value }).is_marked(REMOVED) {
-                    if there.remove(&name) {
-                        removed.insert(name, part.file.name);
-                    }
-                } else {
-                    removed.remove(&name);
-                    there.insert(name);
-                }
+                match (Said { file: part.file, key, value }).is_marked(REMOVED) {
+                    true => removed.insert(name, part.file.name),
+                    false => removed.remove(&name),
+                };
             }
         }
         removed
@@ -192,14 +186,7 @@ impl<'t> Section<'t> {
 
     /// The name that all ways to write `name` in this section share.
     fn one_name(&self, name: &'t str) -> Cow<'t, str> {
-        match weir_engine::Path::parse(name) {
-            Ok(path) if self.is_of_cgroups() => path.as_str().to_owned().into(),
-            _ => name.into(),
-        }
-    }
-
-    fn is_of_cgroups(&self) -> bool {
-        self.level == Level::Names && self.key == "cgroup"
+        if self.level == Level::Names { one_name(&self.key, name) } else { name.into() }
     }
 
     /// What counts of what the files say, one after another, of one key; `None` where that is nothing.
@@ -378,6 +365,14 @@ impl<'t> Entry<'t> {
         number
     }
 
+    /// The value as it stands in its file; `None` where it is a table.
+    pub(crate) fn raw(&self) -> Option<&'t str> {
+        if self.value().is_table() {
+            return None;
+        }
+        self.last().file.text.get(self.local_span())
+    }
+
     /// A string, or each string of an array.
     pub(crate) fn texts(&self, report: &mut Report) -> Vec<Text> {
         let Some(elements) = self.elements() else {
@@ -427,6 +422,14 @@ impl<'t> Entry<'t> {
             }
             _ => format!("write one string in quotes: `{name} = \"...\"`"),
         }
+    }
+}
+
+/// The name that all ways to write `name` share, where it is that of a section of `kind`.
+pub(crate) fn one_name<'n>(kind: &str, name: &'n str) -> Cow<'n, str> {
+    match weir_engine::Path::parse(name) {
+        Ok(path) if kind == "cgroup" => path.as_str().to_owned().into(),
+        _ => name.into(),
     }
 }
 
