@@ -87,9 +87,9 @@ fn impossible_moves_and_removals_are_refused() {
     assert!(server.ask("remove", &["/spare"]).status.success());
     refused(&server, "remove", &["/spare"], "no cgroup /spare");
     // A name is free again, and its new cgroup starts without limits.
-    server.set("/spare", "io.weight", "50");
+    server.create("/spare", "io.weight", "50");
     assert_eq!(server.status().cgroup("/spare").io_max(), None);
-    server.set("/slow/spare", "io.weight", "50");
+    server.create("/slow/spare", "io.weight", "50");
     refused(&server, "move", &["/spare", "/slow"], "already has a cgroup of this name");
     server.stop();
 }

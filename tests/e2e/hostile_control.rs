@@ -6,12 +6,14 @@ use std::os::unix::net::UnixStream;
 use weir_tests::nbd::Client;
 use weir_tests::{Place, Server};
 
-/// Sets the weight of `cgroup`; the status of the answer, and the answer.
+/// Sets the weight of `cgroup`, which is created; the status of the answer, and the answer.
 fn set(server: &Server, cgroup: &str) -> (String, String) {
-    let body = format!("{{\"cgroup\":{cgroup:?},\"key\":\"io.weight\",\"value\":\"7\"}}");
+    let body =
+        format!("{{\"cgroup\":{cgroup:?},\"key\":\"io.weight\",\"value\":\"7\",\"create\":true}}");
     let mut stream = UnixStream::connect(server.control()).expect("it listens");
     let len = body.len();
-    let head = "POST /v1/set HTTP/1.1\r\nHost: weir\r\nConnection: close\r\n";
+    let head = "POST /v1/set HTTP/1.1\r\nHost: weir\r\nConnection: close\r\n\
+                Content-Type: application/json\r\n";
     write!(stream, "{head}Content-Length: {len}\r\n\r\n{body}").expect("it is taken");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("it is answered");

@@ -185,6 +185,16 @@ impl Server {
         assert!(ran.status.success(), "{ran:?}");
     }
 
+    /// `weir set CGROUP KEY VALUE --create`.
+    ///
+    /// # Panics
+    /// When it is refused.
+    #[track_caller]
+    pub fn create(&self, cgroup: &str, key: &str, value: &str) {
+        let ran = self.ask("set", &[cgroup, key, value, "--create"]);
+        assert!(ran.status.success(), "{ran:?}");
+    }
+
     /// A subcommand that talks to this server.
     ///
     /// # Panics

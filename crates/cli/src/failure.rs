@@ -88,7 +88,8 @@ impl Failure {
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Failure {
         match error {
-            ClientError::Refused { status: 400..=409, refusal } => {
+            // 429 is over by itself after a while, as a device that does not answer may be.
+            ClientError::Refused { status: 400..=428, refusal } => {
                 Failure::wrong(&refusal.message).hint(refusal.hint)
             }
             ClientError::Refused { refusal, .. } => {
@@ -97,7 +98,7 @@ impl From<ClientError> for Failure {
             ClientError::Connect { ref source, .. } => {
                 let hint = match source.kind() {
                     io::ErrorKind::PermissionDenied => {
-                        "a control socket is its owner's alone: ask as the user who runs the server"
+                        "it is for other users: `control_mode` and `control_group` of [server] say which, and `control_read` is for reading"
                     }
                     _ => {
                         "is the server running? `weir serve` starts one, --control names its socket"

@@ -12,6 +12,8 @@ use crate::failure::Failure;
 
 /// How the names of control sockets end.
 pub(crate) const CONTROL: &str = "control.sock";
+/// How the names of those end that only read.
+pub(crate) const CONTROL_READ: &str = "control-read.sock";
 
 /// `$XDG_RUNTIME_DIR/weir`; else for root `/run/weir`, for others `/tmp/weir-UID`.
 pub(crate) fn path() -> PathBuf {
@@ -34,7 +36,9 @@ pub(crate) fn make() -> Result<PathBuf, Failure> {
         Failure::failed(format!("{}: {error}", path.display()))
             .hint("name the sockets with --socket and --control".to_owned())
     };
-    DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(fail)?;
+    // The system's is for everyone to look into, so that a group gets to the reading socket: each socket has a mode.
+    let mode = if path == Path::new(ServerConfig::RUNTIME_DIR) { 0o755 } else { 0o700 };
+    DirBuilder::new().recursive(true).mode(mode).create(&path).map_err(fail)?;
     let found = path.symlink_metadata().map_err(fail)?;
     if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() {
         return Err(fail(io::Error::other("not a directory of this user")));

@@ -37,6 +37,7 @@ Examples:
   weir set / io.scheduler bfq
   weir set / io.bfq slice_idle=0 low_latency=0
   weir set / io.watermark 90
+  weir set /vms/new io.weight 300 --create
 
 Plain numbers are bytes or I/Os, as in cgroup v2; letters are Weir's: of bytes
 by 1024 (10M is 10485760), of I/Os by 1000.
@@ -50,7 +51,7 @@ then.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The cgroup, such as /vm1; created if there is none
+    /// The cgroup, such as /vm1
     cgroup: String,
     /// What to set
     key: String,
@@ -60,16 +61,27 @@ pub(crate) struct Args {
     /// The device, where the value does not begin with one
     #[arg(long)]
     device: Option<String>,
+    /// Make the cgroup if it is not there; else that is an error
+    #[arg(long)]
+    create: bool,
+    /// Refuse if anything has been set since this `generation` of `weir status --format json`
+    #[arg(long, value_name = "GENERATION")]
+    if_match: Option<String>,
     #[command(flatten)]
     server: ClientArgs,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let reply = args.server.client()?.set(&SetRequest {
+    let mut client = args.server.client()?;
+    if let Some(generation) = &args.if_match {
+        client = client.based_on(generation);
+    }
+    let reply = client.set(&SetRequest {
         cgroup: args.cgroup.clone(),
         key: args.key.clone(),
         value: args.value.join(" "),
         device: args.device.clone(),
+        create: args.create,
     })?;
     if reply.created {
         output::tell(&format!("note: {} is new: no connection is in it", reply.cgroup));

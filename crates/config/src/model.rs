@@ -33,6 +33,21 @@ pub struct ServerConfig {
     pub listen: Vec<SocketAddr>,
     /// `control`: the Unix socket for `weir status` and `weir set`.
     pub control: Option<PathBuf>,
+    /// `control_mode`: the mode of that socket's file; 0o600 by default.
+    pub control_mode: u32,
+    /// `control_group`: its group, by name or number; `None` is the process's own.
+    pub control_group: Option<String>,
+    /// `control_read`: the Unix socket that only reads.
+    pub control_read: Option<PathBuf>,
+    /// `control_read_mode`: the mode of that socket's file; 0o660 by default.
+    pub control_read_mode: u32,
+    /// `control_read_group`: its group, as `control_group`.
+    pub control_read_group: Option<String>,
+    /// `control_hosts`: names of the server in the header `Host` of requests, besides `weir`, `localhost` and addresses; in
+    /// lower case.
+    pub control_hosts: Vec<String>,
+    /// `control_origins`: origins whose pages may change something.
+    pub control_origins: Vec<String>,
     /// `max_connections`: further connections are refused; 1 to 65536, 1024 by default.
     pub max_connections: u32,
     /// `exit_last`: end when the last client leaves; off by default.

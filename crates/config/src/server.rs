@@ -28,11 +28,23 @@ const NBD_PORT: u16 = 10_809;
 const DRAIN_TIME: Duration = Duration::from_secs(10);
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(3600);
 
-const KEYS: [&str; 11] = [
+/// Longest name of a group, in bytes: what `useradd` allows.
+const GROUP_MAX: usize = 32;
+/// Longest name of a machine, in bytes (RFC 1035).
+const HOST_MAX: usize = 253;
+
+const KEYS: [&str; 18] = [
     "socket",
     "socket_mode",
     "listen",
     "control",
+    "control_mode",
+    "control_group",
+    "control_read",
+    "control_read_mode",
+    "control_read_group",
+    "control_hosts",
+    "control_origins",
     "max_connections",
     "exit_last",
     "drain_time",
@@ -49,6 +61,13 @@ impl Default for ServerConfig {
             socket_mode: ServerConfig::SOCKET_MODE,
             listen: Vec::new(),
             control: None,
+            control_mode: ServerConfig::SOCKET_MODE,
+            control_group: None,
+            control_read: None,
+            control_read_mode: ServerConfig::READ_MODE,
+            control_read_group: None,
+            control_hosts: Vec::new(),
+            control_origins: Vec::new(),
             max_connections: CONNECTIONS,
             exit_last: false,
             drain_time: DRAIN_TIME,
@@ -65,6 +84,9 @@ impl ServerConfig {
     /// Default mode of the NBD socket: only its owner.
     pub const SOCKET_MODE: u32 = 0o600;
 
+    /// Default mode of the reading control socket: its owner and its group.
+    pub const READ_MODE: u32 = 0o660;
+
     /// Default connections of each of `exports` exports.
     pub fn max_connections_per_export(&self, exports: usize) -> u32 {
         match exports {
@@ -73,13 +95,16 @@ impl ServerConfig {
         }
     }
 
-    /// Gives a control socket, `control.sock`, and, if it listens nowhere, an NBD socket, `nbd.sock`, in
-    /// `directory`.
+    /// Gives control sockets, `control.sock` and `control-read.sock`, and, if it listens nowhere, an NBD socket,
+    /// `nbd.sock`, in `directory`.
     pub fn fill_in(&mut self, directory: &Path) {
         if self.socket.is_none() && self.listen.is_empty() {
             self.socket = Some(directory.join("nbd.sock"));
         }
-        self.control.get_or_insert_with(|| directory.join("control.sock"));
+        if self.control.is_none() {
+            self.control = Some(directory.join("control.sock"));
+            self.control_read.get_or_insert_with(|| directory.join("control-read.sock"));
+        }
     }
 }
 
@@ -106,6 +131,7 @@ pub(crate) fn read(root: &Section<'_>, files: &Files, report: &mut Report) -> Se
     }
     let text = section.text("control", report);
     control(&mut server, text.as_ref(), files, report);
+    control_files(&mut server, &section, files, report);
     if let Some(connections) = section.number("max_connections", 1, CONNECTIONS_MAX, report) {
         server.max_connections = connections;
         server.max_connections_per_client = part_of(connections, 4);
@@ -153,6 +179,93 @@ pub(crate) fn control(
         let hint = "choose another path, or leave it out".to_owned();
         report.refuse(text, "NBD has the same socket", Some(hint));
     }
+}
+
+/// Modes and groups of the control sockets, the reading one, and what requests there may name.
+fn control_files(
+    server: &mut ServerConfig,
+    section: &Section<'_>,
+    files: &Files,
+    report: &mut Report,
+) {
+    if let Some(text) = section.text("control_mode", report) {
+        server.control_mode = socket_mode(&text, report).unwrap_or(server.control_mode);
+    }
+    server.control_group =
+        section.text("control_group", report).and_then(|text| group(&text, report));
+    let text = section.text("control_read", report);
+    control_read(server, text.as_ref(), files, report);
+    if let Some(text) = section.text("control_read_mode", report) {
+        server.control_read_mode = socket_mode(&text, report).unwrap_or(server.control_read_mode);
+    }
+    server.control_read_group =
+        section.text("control_read_group", report).and_then(|text| group(&text, report));
+    for text in section.get("control_hosts").map(|entry| entry.texts(report)).unwrap_or_default() {
+        server.control_hosts.extend(host(&text, report));
+    }
+    let origins = section.get("control_origins").map(|entry| entry.texts(report));
+    for text in origins.unwrap_or_default() {
+        server.control_origins.extend(origin(&text, report));
+    }
+}
+
+/// Sets the reading control socket, which must be none of the others.
+pub(crate) fn control_read(
+    server: &mut ServerConfig,
+    text: Option<&Text>,
+    files: &Files,
+    report: &mut Report,
+) {
+    let Some(text) = text else { return };
+    server.control_read = unix(text, files, report);
+    if server.control_read.is_none() {
+        return;
+    }
+    for (other, name) in [(&server.socket, "NBD"), (&server.control, "`control`")] {
+        if server.control_read == *other {
+            let hint = "choose another path, or leave it out".to_owned();
+            report.refuse(text, format!("{name} has the same socket"), Some(hint));
+        }
+    }
+}
+
+/// Name or number of a group, which is looked up at the start.
+fn group(text: &Text, report: &mut Report) -> Option<String> {
+    let good = |c: char| c.is_ascii_alphanumeric() || "_-.$".contains(c);
+    let is_name = (1..=GROUP_MAX).contains(&text.value.len()) && text.value.chars().all(good);
+    if !is_name {
+        let message = format!("{:?} is no name of a group", cut(&text.value));
+        report.refuse(text, message, Some("write one of /etc/group, or its number".into()));
+        return None;
+    }
+    Some(text.value.clone())
+}
+
+/// Name in the header `Host`, without a port, in lower case.
+fn host(text: &Text, report: &mut Report) -> Option<String> {
+    let good = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+    if text.value.is_empty() || text.value.len() > HOST_MAX || !text.value.chars().all(good) {
+        let message = format!("{:?} is no name of a machine", cut(&text.value));
+        let hint = "write it without a port, as \"store.example\"; addresses need not be named";
+        report.refuse(text, message, Some(hint.into()));
+        return None;
+    }
+    Some(text.value.to_ascii_lowercase())
+}
+
+/// Origin as browsers write it (RFC 6454, 6.2): scheme, name, and port where it is not the scheme's own.
+fn origin(text: &Text, report: &mut Report) -> Option<String> {
+    let rest = ["https://", "http://"].iter().find_map(|scheme| text.value.strip_prefix(scheme));
+    let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-._:[]".contains(c);
+    let is_good = |rest: &str| (1..=HOST_MAX).contains(&rest.len()) && rest.chars().all(good);
+    if !rest.is_some_and(is_good) {
+        let message = format!("{:?} is no origin", cut(&text.value));
+        let hint =
+            "write it as browsers do, in lower case and without a path: \"https://panel.example\"";
+        report.refuse(text, message, Some(hint.into()));
+        return None;
+    }
+    Some(text.value.clone())
 }
 
 /// Mode of the Unix socket as for `chmod`: three octal digits, which must allow its owner.

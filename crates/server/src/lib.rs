@@ -21,4 +21,4 @@ mod unix_socket;
 pub use command::{Applied, Command, SetError, Setting};
 pub use device::{Arrived, Cut, DeviceError, DeviceHandle, Gone, Peer};
 pub use serve::{EndError, Running, StartError};
-pub use unix_socket::{BindError, BoundSocket, SocketFile, bind_unix};
+pub use unix_socket::{BindError, BoundSocket, SocketFile, bind_unix, group_id};

@@ -35,6 +35,8 @@ pub(crate) enum LogLine {
     WritesBackAgain,
     /// Requests that waited were failed, because the device is gone.
     WaitingFailed,
+    /// A change that the control API was asked for was refused.
+    ChangeRefused,
 }
 
 /// Leave to write one line.

@@ -3,24 +3,28 @@
 mod bfq;
 mod writeback;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::bfq::{BfqCgroupStatus, BfqStatus};
 pub use self::writeback::{CacheStatus, WritebackStatus};
 
 /// Everything, at one moment for each device.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
     /// Version of the server.
     pub version: String,
     /// Seconds since the server started.
     pub uptime_secs: u64,
+    /// Generation of what is set, as in the header `ETag`: another one after each change, and after a restart.
+    #[serde(default)]
+    pub generation: String,
     /// One for each device, in the order of the configuration.
     pub devices: Vec<DeviceStatus>,
 }
 
 /// One device and the cgroups on it.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceStatus {
     /// Name in the configuration.
     pub device: String,
@@ -88,7 +92,7 @@ pub struct DeviceStatus {
 }
 
 /// What limits did to one connection since it was opened.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct TaskStatus {
     /// The other end: a process, an address, or neither is known.
     pub client: String,
@@ -103,7 +107,7 @@ pub struct TaskStatus {
 }
 
 /// One cgroup on one device. Counters are since the start and include everything below it.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct CgroupStatus {
     /// Path, `/` for the root.
     pub cgroup: String,
@@ -171,7 +175,7 @@ pub struct CgroupStatus {
 }
 
 /// One watermark of a device, and what it does now.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct WatermarkStatus {
     /// As `io.watermark`.
     pub watermark: String,
@@ -186,7 +190,7 @@ pub struct WatermarkStatus {
 }
 
 /// A number for each key of `io.max`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct PerDimension {
     /// Bytes read.
     pub rbps: u64,
@@ -225,7 +229,7 @@ impl PerDimension {
 }
 
 /// What is left of a burst.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct BurstLeft {
     /// A key of `io.max`.
     pub dimension: String,
@@ -234,7 +238,7 @@ pub struct BurstLeft {
 }
 
 /// Blame: summed waits in nanoseconds. They add up to the time requests spent inside.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct WaitStatus {
     /// Own limits and those of ancestors, each by itself.
     pub limits: Vec<LimitWait>,
@@ -289,7 +293,7 @@ impl WaitStatus {
 }
 
 /// Waits for one cgroup's limit.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct LimitWait {
     /// Whose limit; `None` if it has been removed.
     pub cgroup: Option<String>,

@@ -116,6 +116,21 @@ pub fn bind_unix(
     listen(path, mode).map_err(fail)
 }
 
+/// The number of the group with this name, or that is this number.
+///
+/// # Errors
+///
+/// There is no such group, or the system's list of them cannot be read.
+pub fn group_id(name: &str) -> io::Result<u32> {
+    match nix::unistd::Group::from_name(name) {
+        Ok(Some(group)) => Ok(group.gid.as_raw()),
+        Ok(None) => name.parse().map_err(|_| {
+            io::Error::new(io::ErrorKind::NotFound, format!("there is no group {name:?}"))
+        }),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
 /// Held until dropped.
 fn lock(directory: &Path) -> io::Result<rustix::fd::OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -268,6 +283,14 @@ mod tests {
         assert!(is_listening(&path).unwrap(), "the second server's socket is still there");
         drop(second);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn groups_have_names_and_numbers() {
+        assert_eq!(group_id("root").unwrap(), 0);
+        assert_eq!(group_id("4711").unwrap(), 4711);
+        let error = group_id("no such group").unwrap_err();
+        assert_eq!(error.to_string(), "there is no group \"no such group\"");
     }
 
     #[test]

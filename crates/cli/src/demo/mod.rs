@@ -186,7 +186,8 @@ async fn neighbour(
     let equal = pair(watch, control, &both, 100, NEIGHBOUR_SECONDS.min(seconds)).await?;
     watch.screen.say(story::weights())?;
     let (cgroup, key) = (plan::WEB.into(), "io.weight".into());
-    control.set(&SetRequest { cgroup, key, value: "900".into(), device: None })?;
+    let value = "900".into();
+    control.set(&SetRequest { cgroup, key, value, device: None, create: false })?;
     let unequal = pair(watch, control, &both, 900, WEIGHTS_SECONDS.min(seconds)).await?;
     Ok(equal.into_iter().chain(unequal).collect())
 }

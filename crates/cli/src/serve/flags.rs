@@ -12,7 +12,7 @@ use crate::failure::Failure;
 #[derive(Debug)]
 pub(super) enum Plan {
     /// A configuration with the flags applied, and as in the file.
-    File(Config, Config),
+    File(Config, Box<Config>),
     /// An image, and a name for its sockets.
     Image(Config, String),
 }
@@ -56,7 +56,7 @@ fn file(args: &Args) -> Result<Plan, Failure> {
         config.server.control = Some(control.into());
     }
     config.server.exit_last |= args.exit_last;
-    Ok(Plan::File(config, read))
+    Ok(Plan::File(config, Box::new(read)))
 }
 
 fn image(args: Args) -> Result<Plan, Failure> {

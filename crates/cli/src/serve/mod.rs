@@ -38,8 +38,9 @@ read CONFIG.toml again: what `weir set` can change holds at once, all or none.
 
 Sockets that are not named are in $XDG_RUNTIME_DIR/weir, or /run/weir for root,
 or /tmp/weir-UID: NAME.sock for NBD, if there is no --listen either, and
-NAME.control.sock for `weir status`, after the image's name; for a
-configuration, nbd.sock and control.sock.
+NAME.control.sock for `weir set`, after the image's name; for a configuration,
+nbd.sock and control.sock. Beside the latter, NAME.control-read.sock, or
+control-read.sock, is for `weir status` and monitoring, and changes nothing.
 
 Exit status: 0 ended as asked, every request finished; 1 failed, or requests
 were cut at the end; 2 wrong usage or configuration.";
@@ -162,7 +163,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let (config, control, reload) = match flags::read(args)? {
         flags::Plan::File(config, read) => {
             let (config, control) = with_defaults(config, "")?;
-            (config, control, Some(Reload::new(path, read)))
+            (config, control, Some(Reload::new(path, *read)))
         }
         flags::Plan::Image(config, name) => {
             let (config, control) = with_defaults(config, &format!("{name}."))?;
@@ -176,8 +177,13 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
 fn with_defaults(mut config: Config, prefix: &str) -> Result<(Config, Control), Failure> {
     let server = &mut config.server;
     let needs_nbd = server.socket.is_none() && server.listen.is_empty();
-    if let (Some(path), false) = (&server.control, needs_nbd) {
-        let control = Control { path: path.clone(), may_move: false };
+    let named = server.control.clone().map(|path| Control {
+        path,
+        read: server.control_read.clone(),
+        may_move: false,
+    });
+    if let (Some(control), false) = (&named, needs_nbd) {
+        let control = control.clone();
         return Ok((config, control));
     }
     let directory = runtime_dir::make()?;
@@ -185,20 +191,22 @@ fn with_defaults(mut config: Config, prefix: &str) -> Result<(Config, Control), 
         let name = if prefix.is_empty() { "nbd.sock".into() } else { format!("{prefix}sock") };
         server.socket = Some(directory.join(name));
     }
-    let control = match &server.control {
-        Some(path) => Control { path: path.clone(), may_move: false },
-        None => Control {
-            path: directory.join(format!("{prefix}{}", runtime_dir::CONTROL)),
-            may_move: true,
-        },
-    };
+    let control = named.unwrap_or_else(|| Control {
+        path: directory.join(format!("{prefix}{}", runtime_dir::CONTROL)),
+        read: server.control_read.clone(),
+        may_move: true,
+    });
     Ok((config, control))
 }
 
-/// Where the control socket is to be.
-#[derive(Debug)]
+/// Where the control sockets are to be.
+#[derive(Clone, Debug)]
 struct Control {
+    /// Of the one that takes changes.
     path: PathBuf,
-    /// A default path: if another server has it, a path beside it will do.
+    /// Of the one that only reads, if it is named.
+    read: Option<PathBuf>,
+    /// A default path: if another server has it, a path beside it will do. The reading socket is beside it unless it is
+    /// named.
     may_move: bool,
 }

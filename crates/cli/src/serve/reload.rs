@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use weir_config::{Config, ConfigErrors};
 use weir_server::DeviceHandle;
+use weir_server::control::{Change, Control, Identity};
 use weir_server::reload::{ReloadError, needs_restart, reload};
 
 /// The file of a configuration, and its applied state.
@@ -29,11 +30,20 @@ impl Reload {
 
     /// Reads the file again and applies what can change while the server runs, all or nothing. The log has the result, and
     /// keys that need a restart.
-    pub(super) async fn read_again(&mut self, devices: &[DeviceHandle]) {
+    pub(super) async fn read_again(
+        &mut self,
+        control: &Control<DeviceHandle>,
+        devices: &[DeviceHandle],
+    ) {
         let path = self.path.display().to_string();
         match self.apply(devices).await {
             Ok(changed) => {
                 tracing::info!(path, changed, "configuration read again");
+                if changed > 0 {
+                    let new = Some(format!("{changed} settings of {path}"));
+                    let change = Change { operation: "reload", new, ..Change::default() };
+                    control.changed_elsewhere(&Identity::Signal("SIGHUP"), &[change]).await;
+                }
                 for key in needs_restart(&self.started, &self.applied) {
                     tracing::warn!(key, "changed in the configuration: needs a restart");
                 }

@@ -2,18 +2,19 @@
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use weir_config::Config;
-use weir_server::control::{self, ControlSocket};
-use weir_server::{BindError, DeviceHandle, Running, SocketFile, StartError};
+use weir_config::{Config, ServerConfig};
+use weir_server::control::{self, Access, ControlSocket, Guard};
+use weir_server::{BindError, DeviceHandle, Running, SocketFile, StartError, group_id};
 use weir_uring::OpenError;
 
 use super::Control;
 use super::reload::Reload;
 use crate::failure::Failure;
 use crate::output;
-use crate::runtime_dir::CONTROL;
+use crate::runtime_dir::{CONTROL, CONTROL_READ};
 use crate::signals::{self, Signals, Terminal};
 
 /// How often to look whether a device thread has failed. Only a broken server waits for this.
@@ -34,19 +35,25 @@ pub(super) fn serve(
         // First of all, so that a signal during the start is not lost.
         let mut signals = Signals::with_hangup()?;
         let terminal = Terminal::of_this_process();
-        let socket = bind(control)?;
+        let sockets = bind(control, &config.server)?;
         let running = Running::start(config)
             .map_err(|error| Failure::failed(&error).hint(start_hint(&error)))?;
         let mut files = running.socket_files();
-        files.push(socket.file().clone());
-        tracing::info!(control = %socket.path().display(), "serving");
+        files.extend(sockets.iter().map(|socket| socket.file().clone()));
+        let control_read = sockets.get(1).map(|socket| socket.path().display().to_string());
+        tracing::info!(control = %sockets[0].path().display(), control_read, "serving");
         let uris: String = running.uris().iter().map(|(_, uri)| format!("{uri}\n")).collect();
         output::print(&uris).map_err(|failure| match failure {
             // Its starter does not know where it is: not the end that a reader asks for after enough output.
             Failure::Output(error) => Failure::failed(format!("standard output: {error}")),
             other => other,
         })?;
-        let api = tokio::spawn(control::serve(socket, running.devices().to_vec()));
+        let control = Arc::new(control::Control::new(running.devices().to_vec()));
+        let guard = Guard {
+            hosts: config.server.control_hosts.clone(),
+            origins: config.server.control_origins.clone(),
+        };
+        let api = tokio::spawn(control::serve(sockets, Arc::clone(&control), guard));
         let why = loop {
             let why = tokio::select! {
                 number = signals.next() => Why::Signal(number),
@@ -58,7 +65,7 @@ pub(super) fn serve(
                 why => break why,
             }
             match &mut reload {
-                Some(reload) => reload.read_again(running.devices()).await,
+                Some(reload) => reload.read_again(&control, running.devices()).await,
                 None => tracing::info!("SIGHUP: there is no configuration to be read again"),
             }
         };
@@ -71,6 +78,7 @@ pub(super) fn serve(
             Why::LastLeft => tracing::info!(?within, "ending: the last client has left"),
             Why::Failed => tracing::error!("a device thread has ended: ending"),
         }
+        control.set_ending();
         running.drain();
         let devices = running.devices().to_vec();
         let mut join = tokio::task::spawn_blocking(move || running.join());
@@ -132,18 +140,52 @@ async fn failed(running: &Running) {
     }
 }
 
-fn bind(control: &Control) -> Result<ControlSocket, Failure> {
-    let mut bound = ControlSocket::bind(&control.path);
+/// The control sockets: the one that takes changes, and the one that only reads if there is to be one.
+fn bind(control: &Control, server: &ServerConfig) -> Result<Vec<ControlSocket>, Failure> {
+    let group = |name: &Option<String>, key: &str| -> Result<Option<u32>, Failure> {
+        let id = name.as_deref().map(group_id).transpose();
+        id.map_err(|error| Failure::failed(format!("`{key}` of [server]: {error}")))
+    };
+    let group_of_changing = group(&server.control_group, "control_group")?;
+    let group_of_reading = group(&server.control_read_group, "control_read_group")?;
+    let changing = |path: &Path| {
+        ControlSocket::bind(path, Access::Change, server.control_mode, group_of_changing)
+    };
+    let mut bound = changing(&control.path);
     for number in 2..=ASIDE_MAX {
         if !(control.may_move && matches!(bound, Err(BindError::Live { .. }))) {
             break;
         }
-        bound = ControlSocket::bind(&aside(&control.path, number));
+        bound = changing(&aside(&control.path, number));
     }
-    bound.map_err(|error| {
-        let hint = "choose another path with --control, or `control` under [server]";
-        Failure::failed(format!("control socket: {error}")).hint(hint.to_owned())
-    })
+    let fail = |error: BindError, key: &str| {
+        let hint = match &error {
+            BindError::Io { source, .. } if source.kind() == ErrorKind::PermissionDenied => {
+                "this user may not make that file, or not give it to that group".to_owned()
+            }
+            _ => format!("choose another path with `{key}` under [server]"),
+        };
+        Failure::failed(format!("control socket: {error}")).hint(hint)
+    };
+    let bound = bound.map_err(|error| fail(error, "control"))?;
+    let read = match &control.read {
+        Some(path) => Some(path.clone()),
+        None => control.may_move.then(|| beside(bound.path())),
+    };
+    let mut sockets = vec![bound];
+    if let Some(path) = read {
+        let mode = server.control_read_mode;
+        let reading = ControlSocket::bind(&path, Access::Read, mode, group_of_reading);
+        sockets.push(reading.map_err(|error| fail(error, "control_read"))?);
+    }
+    Ok(sockets)
+}
+
+/// `disk.control-read.sock` beside `disk.control.sock`.
+fn beside(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let stem = name.strip_suffix(CONTROL).unwrap_or(&name);
+    path.with_file_name(format!("{stem}{CONTROL_READ}"))
 }
 
 /// `disk.2.control.sock` beside `disk.control.sock`.
@@ -188,8 +230,16 @@ mod tests {
 
     #[test]
     fn a_second_server_is_beside_the_first() {
-        let beside = |path: &str| aside(Path::new(path), 2).display().to_string();
-        assert_eq!(beside("/run/weir/disk.control.sock"), "/run/weir/disk.2.control.sock");
-        assert_eq!(beside("/run/weir/control.sock"), "/run/weir/2.control.sock");
+        let second = |path: &str| aside(Path::new(path), 2).display().to_string();
+        assert_eq!(second("/run/weir/disk.control.sock"), "/run/weir/disk.2.control.sock");
+        assert_eq!(second("/run/weir/control.sock"), "/run/weir/2.control.sock");
+    }
+
+    #[test]
+    fn the_reading_socket_is_beside_the_other_and_not_taken_for_one() {
+        let read = |path: &str| beside(Path::new(path)).display().to_string();
+        assert_eq!(read("/run/weir/disk.control.sock"), "/run/weir/disk.control-read.sock");
+        assert_eq!(read("/run/weir/control.sock"), "/run/weir/control-read.sock");
+        assert!(!CONTROL_READ.ends_with(CONTROL));
     }
 }

@@ -21,7 +21,12 @@ pub(super) fn document(before: &Status, after: &Status) -> Result<Value, Failure
         }
         devices.push(value);
     }
-    Ok(json!({ "version": after.version, "uptime_secs": after.uptime_secs, "devices": devices }))
+    Ok(json!({
+        "version": after.version,
+        "uptime_secs": after.uptime_secs,
+        "generation": after.generation,
+        "devices": devices,
+    }))
 }
 
 /// The earlier reading of `device`; itself for a new one, so that all differences are zero.

@@ -243,7 +243,12 @@ mod tests {
             cgroups: vec![root, vm1, idle],
             ..DeviceStatus::default()
         };
-        Status { version: "0.1.0".into(), uptime_secs: seconds, devices: vec![device] }
+        Status {
+            version: "0.1.0".into(),
+            uptime_secs: seconds,
+            generation: String::new(),
+            devices: vec![device],
+        }
     }
 
     #[test]

@@ -69,7 +69,12 @@ mod tests {
         };
         let device =
             DeviceStatus { device: "disk".into(), tasks: vec![task], ..Default::default() };
-        let mut status = Status { version: "1".into(), uptime_secs: 1, devices: vec![device] };
+        let mut status = Status {
+            version: "1".into(),
+            uptime_secs: 1,
+            generation: String::new(),
+            devices: vec![device],
+        };
         let expected = "
   CLIENT        CONNECTION  DEVICE  CGROUP  LIMIT  HELD  TIME HELD     EACH
   process 4711           3  disk    /vm1    rbps    200     1.20 s  6.00 ms

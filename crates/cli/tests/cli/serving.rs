@@ -19,7 +19,11 @@ fn a_server_is_found_by_set_and_status() {
     let (status, out, err) = place.run(&["set", "/main", "io.max", "wbps=4M", "riops=5k"]);
     assert_eq!((status, err.as_str()), (0, ""));
     assert_eq!(out, "disk rbps=max wbps=4194304 riops=5000 wiops=max\n");
-    let (status, out, err) = place.run(&["set", "/other", "io.weight", "3", "--format", "json"]);
+    let (status, out, err) = place.run(&["set", "/mian", "io.weight", "3"]);
+    assert_eq!((status, out.as_str()), (2, ""));
+    assert!(err.contains("no cgroup /mian") && err.contains("did you mean \"/main\"?"), "{err}");
+    let create = ["set", "/other", "io.weight", "3", "--create", "--format", "json"];
+    let (status, out, err) = place.run(&create);
     let reply: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(
         (status, &reply["created"], &reply["devices"][0]["value"]),
@@ -30,6 +34,16 @@ fn a_server_is_found_by_set_and_status() {
     let (status, out, err) = place.run(&["set", "/main", "io.max", "riops=0"]);
     assert_eq!((status, out.as_str()), (2, ""));
     assert!(err.contains("error: riops = 0") && err.contains("help: for no limit"), "{err}");
+    let generation = reply["generation"].as_str().unwrap();
+    let again = ["set", "/main", "io.weight", "8", "--if-match", generation];
+    assert_eq!(place.run(&again).0, 0);
+    let (status, _, err) = place.run(&again);
+    assert_eq!(status, 2);
+    assert!(err.contains(&format!("is based on generation {generation:?}")), "{err}");
+    let (status, _, err) = place.run(&["set", "/main", "io.weight", "7", "--if-match", "a\nb"]);
+    assert!(status == 1 && err.contains("is no generation"), "{err}");
+    place.run(&["set", "/main", "io.weight", "7"]);
+
     let (status, _, err) = place.run(&["set", "/main", "io.burst", "rbps=1M"]);
     assert_eq!(status, 2, "a burst without a rate: {err}");
 

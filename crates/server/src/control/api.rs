@@ -1,12 +1,13 @@
 //! Messages of the control socket besides [`crate::status`]: requests, answers, refusals.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Body of `POST /v1/set`.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetRequest {
-    /// Path of the cgroup, `/` for the root; created if there is none.
+    /// Path of the cgroup, `/` for the root.
     pub cgroup: String,
     /// `io.max`, `io.burst`, `io.peak`, `io.weight` (or `io.bfq.weight`), `io.prio.class`, `io.bfq.low_latency`, `io.limiter`,
     /// `io.watermark`; of the root, for the device: `io.depth`, `io.scheduler`, `io.bfq`, `io.watermark`.
@@ -17,10 +18,13 @@ pub struct SetRequest {
     /// The device, where the value does not name one. Without either, what is no limit is set on every device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
+    /// Whether a cgroup that is not there is created; else it is refused.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub create: bool,
 }
 
 /// Body of `POST /v1/remove`.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RemoveRequest {
     /// Path of the cgroup, which has no children.
@@ -31,7 +35,7 @@ pub struct RemoveRequest {
 }
 
 /// Body of `POST /v1/move`.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MoveRequest {
     /// Path of the cgroup, which moves with everything below it.
@@ -44,7 +48,7 @@ pub struct MoveRequest {
 }
 
 /// Answer to `POST /v1/set`: what holds now.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SetReply {
     /// The cgroup.
     pub cgroup: String,
@@ -54,10 +58,13 @@ pub struct SetReply {
     pub created: bool,
     /// What each device that was asked reads back.
     pub devices: Vec<ReadBack>,
+    /// Generation after the change, as in the header `ETag`.
+    #[serde(default)]
+    pub generation: String,
 }
 
 /// A setting as one device reads it back.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ReadBack {
     /// The device.
     pub device: String,
@@ -66,14 +73,24 @@ pub struct ReadBack {
 }
 
 /// Answer to `POST /v1/remove` and `POST /v1/move`.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct DoneReply {
     /// The devices that did it.
+    pub devices: Vec<String>,
+    /// Generation after the change, as in the header `ETag`.
+    #[serde(default)]
+    pub generation: String,
+}
+
+/// Answer to `GET /healthz` and `GET /readyz`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct HealthReply {
+    /// The devices, all of which answer.
     pub devices: Vec<String>,
 }
 
 /// Body of every answer that is not 200.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorReply {
     /// What is wrong.
     pub error: Refusal,
@@ -81,7 +98,7 @@ pub struct ErrorReply {
 
 /// Why a request was refused. Nothing has changed, unless the message names a device that has; a cgroup that the
 /// request was the first to name may be there, without limits.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Refusal {
     /// What is wrong: what was asked, what is allowed.
     pub message: String,

@@ -12,6 +12,8 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use super::caller::{Access, Caller, Identity};
+
 /// Connections at once; further ones wait in the socket's backlog.
 const CONNECTIONS_MAX: usize = 64;
 /// Longest that a connection may neither send nor take anything.
@@ -25,11 +27,14 @@ const REST: Duration = Duration::from_millis(100);
 pub(super) struct BoundedListener {
     listener: UnixListener,
     places: Arc<Semaphore>,
+    /// What its callers may do.
+    access: Access,
 }
 
 impl BoundedListener {
-    pub(super) fn new(listener: UnixListener) -> BoundedListener {
-        BoundedListener { listener, places: Arc::new(Semaphore::new(CONNECTIONS_MAX)) }
+    pub(super) fn new(listener: UnixListener, access: Access) -> BoundedListener {
+        let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        BoundedListener { listener, places, access }
     }
 }
 
@@ -42,7 +47,15 @@ impl Listener for BoundedListener {
             let place = Arc::clone(&self.places).acquire_owned().await;
             let place = place.expect("nothing closes it");
             match self.listener.accept().await {
-                Ok((stream, address)) => return (BoundedStream::new(stream, place), address),
+                Ok((stream, address)) => match identity(&stream) {
+                    Ok(identity) => {
+                        let caller = Caller { identity, access: self.access };
+                        return (BoundedStream::new(stream, caller, place), address);
+                    }
+                    Err(error) => {
+                        tracing::debug!(%error, "a control connection without credentials");
+                    }
+                },
                 Err(error) => {
                     tracing::debug!(%error, "cannot accept a control connection");
                     tokio::time::sleep(REST).await;
@@ -56,9 +69,18 @@ impl Listener for BoundedListener {
     }
 }
 
+/// Identity of the process at the other end.
+fn identity(stream: &UnixStream) -> io::Result<Identity> {
+    let credentials = stream.peer_cred()?;
+    // 0 is a process of another PID namespace.
+    let pid = credentials.pid().filter(|pid| *pid > 0);
+    Ok(Identity::Process { uid: credentials.uid(), pid })
+}
+
 /// A connection that fails with `TimedOut` when it has been silent, or has lasted, for too long.
 pub(super) struct BoundedStream {
     stream: UnixStream,
+    caller: Caller,
     /// The earlier of the two ends.
     deadline: Pin<Box<Sleep>>,
     ends: Instant,
@@ -66,10 +88,15 @@ pub(super) struct BoundedStream {
 }
 
 impl BoundedStream {
-    fn new(stream: UnixStream, place: OwnedSemaphorePermit) -> BoundedStream {
+    fn new(stream: UnixStream, caller: Caller, place: OwnedSemaphorePermit) -> BoundedStream {
         let now = Instant::now();
         let deadline = Box::pin(sleep_until(now + SILENCE_MAX));
-        BoundedStream { stream, deadline, ends: now + LIFE_MAX, _place: place }
+        BoundedStream { stream, caller, deadline, ends: now + LIFE_MAX, _place: place }
+    }
+
+    /// The other end.
+    pub(super) fn caller(&self) -> &Caller {
+        &self.caller
     }
 
     /// What an operation comes to: something has moved, or time may be over.
@@ -130,7 +157,8 @@ mod tests {
             let (ours, theirs) = UnixStream::pair().unwrap();
             let places = Arc::new(Semaphore::new(1));
             let place = Arc::clone(&places).acquire_owned().await.unwrap();
-            let mut ours = BoundedStream::new(ours, place);
+            let caller = Caller { identity: identity(&ours).unwrap(), access: Access::Read };
+            let mut ours = BoundedStream::new(ours, caller, place);
             let sender = tokio::spawn(async move {
                 loop {
                     tokio::time::sleep(pause).await;

@@ -22,6 +22,8 @@ const SILENCE_MAX: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug)]
 pub struct Client {
     path: PathBuf,
+    /// The generation that changes are based on.
+    based_on: Option<String>,
 }
 
 /// Why a call failed.
@@ -64,12 +66,19 @@ pub enum ClientError {
 impl Client {
     /// Of the server whose control socket is `path`. Does not connect yet.
     pub fn new(path: &Path) -> Client {
-        Client { path: path.into() }
+        Client { path: path.into(), based_on: None }
     }
 
     /// Where the server is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The same, whose changes are refused if anything has been set since `generation` of a [`Status`].
+    #[must_use]
+    pub fn based_on(mut self, generation: &str) -> Client {
+        self.based_on = Some(generation.to_owned());
+        self
     }
 
     /// How everything is. The server's work is linear in its cgroups.
@@ -125,7 +134,8 @@ impl Client {
     ) -> Result<R, ClientError> {
         let stream = UnixStream::connect(&self.path)
             .map_err(|source| ClientError::Connect { path: self.path.clone(), source })?;
-        let bytes = talk(stream, method, target, body)
+        let bytes = self
+            .talk(stream, method, target, body)
             .map_err(|source| ClientError::Broken { path: self.path.clone(), source })?;
         let (status, body) = parse(&bytes).map_err(|what| self.strange(what))?;
         if status == 200 {
@@ -137,29 +147,47 @@ impl Client {
         }
     }
 
+    /// One request and its answer, to the end of the connection.
+    fn talk(
+        &self,
+        mut stream: UnixStream,
+        method: &str,
+        target: &str,
+        body: &[u8],
+    ) -> io::Result<Vec<u8>> {
+        stream.set_read_timeout(Some(SILENCE_MAX))?;
+        stream.set_write_timeout(Some(SILENCE_MAX))?;
+        // No other sign may get into the head.
+        let is_tag =
+            |tag: &&String| tag.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"');
+        let if_match = match &self.based_on {
+            Some(tag) => {
+                let tag = Some(tag).filter(is_tag).ok_or_else(|| {
+                    io::Error::new(io::ErrorKind::InvalidInput, format!("{tag:?} is no generation"))
+                })?;
+                format!("If-Match: \"{tag}\"\r\n")
+            }
+            None => String::new(),
+        };
+        let mut request = format!(
+            "{method} {target} HTTP/1.1\r\nHost: weir\r\nConnection: close\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n{if_match}\r\n",
+            body.len()
+        )
+        .into_bytes();
+        request.extend_from_slice(body);
+        stream.write_all(&request)?;
+        let mut answer = Vec::new();
+        stream.take(ANSWER_MAX + 1).read_to_end(&mut answer)?;
+        if answer.len() as u64 > ANSWER_MAX {
+            return Err(io::Error::other(format!("the answer has more than {ANSWER_MAX} bytes")));
+        }
+        Ok(answer)
+    }
+
     fn strange(&self, what: impl ToString) -> ClientError {
         ClientError::Strange { path: self.path.clone(), what: what.to_string() }
     }
-}
-
-/// One request and its answer, to the end of the connection.
-fn talk(mut stream: UnixStream, method: &str, target: &str, body: &[u8]) -> io::Result<Vec<u8>> {
-    stream.set_read_timeout(Some(SILENCE_MAX))?;
-    stream.set_write_timeout(Some(SILENCE_MAX))?;
-    let mut request = format!(
-        "{method} {target} HTTP/1.1\r\nHost: weir\r\nConnection: close\r\n\
-         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
-        body.len()
-    )
-    .into_bytes();
-    request.extend_from_slice(body);
-    stream.write_all(&request)?;
-    let mut answer = Vec::new();
-    stream.take(ANSWER_MAX + 1).read_to_end(&mut answer)?;
-    if answer.len() as u64 > ANSWER_MAX {
-        return Err(io::Error::other(format!("the answer has more than {ANSWER_MAX} bytes")));
-    }
-    Ok(answer)
 }
 
 /// Status and body of an HTTP/1.1 answer that ended with its connection.

@@ -1,127 +1,225 @@
-//! HTTP: paths to operations, refusals to answers.
+//! HTTP: requests to operations, after all that is checked of each; refusals to answers.
 
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use axum::Router;
 use axum::body::{Body, HttpBody};
-use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::extract::connect_info::Connected;
+use axum::extract::{ConnectInfo, Query, RawPathParams, Request, State};
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Json, Response};
-use axum::routing::{get, post};
-use serde::de::DeserializeOwned;
+use axum::routing::{MethodFilter, on};
+use axum::serve::IncomingStream;
+use axum::{RequestExt, Router};
+use tokio::time::Instant;
 
 use super::api::ErrorReply;
 use super::bounded::BoundedListener;
-use super::metrics;
+use super::caller::{Access, Caller, log_refusal};
+use super::change_rate::ChangeRate;
+use super::generation::IfMatch;
+use super::guard::Guard;
 use super::operations::{Control, Target};
 use super::refuse::Refused;
-use super::setting::Key;
+use super::route::{Answer, Call, Method, Place, Route};
+use super::routes::routes;
 use super::socket::ControlSocket;
-
-const PATHS: &str = "\
-weir control API, over this Unix socket
-
-  GET  /v1/status   how every device and cgroup is, as JSON
-  POST /v1/set      {\"cgroup\":\"/vm1\",\"key\":\"io.max\",\"value\":\"disk0 riops=100\"}
-  POST /v1/remove   {\"cgroup\":\"/vm1\"}
-  POST /v1/move     {\"cgroup\":\"/vm1\",\"parent\":\"/vms\"}
-  GET  /metrics     the same counters for Prometheus
-";
-
-/// Overview of the API, for a person at the socket.
-fn help() -> String {
-    let [of_devices, of_cgroups] = [true, false].map(|of_device| {
-        let keys = Key::ALL.into_iter().filter(|key| key.is_of_device() == of_device);
-        keys.map(Key::name).collect::<Vec<_>>().join(", ")
-    });
-    format!(
-        "{PATHS}
-Keys of cgroups: {of_cgroups}
-Keys of devices, set on the cgroup /: {of_devices}
-With several devices a limit begins with the device's name, or with *; or name it with \"device\".
-"
-    )
-}
+use crate::log_limit::{LogLimit, LogLine};
 
 /// Longest body that is looked at, in bytes: a path of 64 names of 255 bytes, and a value.
 const BODY_MAX: usize = 64 << 10;
 /// Longest body that is read to its end to be refused.
 const DRAIN_MAX: usize = 64 << 20;
 
-type Shared<T> = State<Arc<Control<T>>>;
+/// State that all requests share.
+struct Shared<T> {
+    control: Arc<Control<T>>,
+    guard: Guard,
+    rate: ChangeRate,
+    log: Mutex<LogLimit>,
+    started: Instant,
+}
 
-/// Serves the control API until the socket fails; drop the future to end it, which removes the socket's file.
+/// Serves the control API on all of `sockets` until one fails; drop the future to end it, which removes the sockets' files.
 ///
-/// Needs a tokio runtime with I/O and time. The server's uptime counts from here.
+/// Needs a tokio runtime with I/O and time.
 ///
 /// # Errors
 ///
-/// When the runtime cannot take the socket.
-pub async fn serve<T: Target>(socket: ControlSocket, devices: Vec<T>) -> io::Result<()> {
-    let listener = socket.listener()?;
-    listener.set_nonblocking(true)?;
-    let listener = BoundedListener::new(tokio::net::UnixListener::from_std(listener)?);
-    axum::serve(listener, router(Control::new(devices))).await
+/// When the runtime cannot take a socket.
+pub async fn serve<T: Target>(
+    sockets: Vec<ControlSocket>,
+    control: Arc<Control<T>>,
+    guard: Guard,
+) -> io::Result<()> {
+    let mut listeners = Vec::with_capacity(sockets.len());
+    for socket in &sockets {
+        let listener = socket.listener()?;
+        listener.set_nonblocking(true)?;
+        let listener = tokio::net::UnixListener::from_std(listener)?;
+        listeners.push(BoundedListener::new(listener, socket.access()));
+    }
+    let router = router(control, guard);
+    let mut serving = tokio::task::JoinSet::new();
+    for listener in listeners {
+        let service = router.clone().into_make_service_with_connect_info::<Caller>();
+        serving.spawn(async move { axum::serve(listener, service).await });
+    }
+    match serving.join_next().await {
+        Some(Ok(ended)) => ended,
+        Some(Err(error)) => Err(io::Error::other(error)),
+        None => std::future::pending().await,
+    }
 }
 
-fn router<T: Target>(control: Control<T>) -> Router {
-    Router::new()
-        .route("/", get(|| async { help() }))
-        .route("/v1/status", get(status::<T>))
-        .route("/v1/set", post(set::<T>))
-        .route("/v1/remove", post(remove::<T>))
-        .route("/v1/move", post(relocate::<T>))
-        .route("/metrics", get(prometheus::<T>))
+impl Connected<IncomingStream<'_, BoundedListener>> for Caller {
+    fn connect_info(stream: IncomingStream<'_, BoundedListener>) -> Caller {
+        stream.io().caller().clone()
+    }
+}
+
+fn router<T: Target>(control: Arc<Control<T>>, guard: Guard) -> Router {
+    let shared = Arc::new(Shared {
+        control,
+        guard,
+        rate: ChangeRate::default(),
+        log: Mutex::default(),
+        started: Instant::now(),
+    });
+    let mut router = Router::new();
+    for route in routes::<T>() {
+        let filter = match route.method {
+            Method::Get => MethodFilter::GET,
+            Method::Post => MethodFilter::POST,
+            Method::Put => MethodFilter::PUT,
+            Method::Delete => MethodFilter::DELETE,
+        };
+        let (path, route, shared) = (route.path, Arc::new(route), Arc::clone(&shared));
+        let handler = move |request: Request| {
+            let (route, shared) = (Arc::clone(&route), Arc::clone(&shared));
+            async move { answer(&route, &shared, request).await }
+        };
+        router = router.route(path, on(filter, handler));
+    }
+    router
         .fallback(|| async {
             Refused::missing("", "no such path").hint("GET / lists them".to_owned())
         })
         .method_not_allowed_fallback(|| async {
             Refused::method("not with this method").hint("GET / lists them".to_owned())
         })
-        .with_state(Arc::new(control))
+        .layer(middleware::from_fn_with_state(shared, admit::<T>))
 }
 
-async fn status<T: Target>(control: Shared<T>) -> Response {
-    answer(control.status().await)
-}
-
-async fn set<T: Target>(control: Shared<T>, body: Body) -> Response {
-    answer(match read(body).await {
-        Ok(request) => control.set(&request).await,
-        Err(refused) => Err(refused),
-    })
-}
-
-async fn remove<T: Target>(control: Shared<T>, body: Body) -> Response {
-    answer(match read(body).await {
-        Ok(request) => control.remove(&request).await,
-        Err(refused) => Err(refused),
-    })
-}
-
-async fn relocate<T: Target>(control: Shared<T>, body: Body) -> Response {
-    answer(match read(body).await {
-        Ok(request) => control.relocate(&request).await,
-        Err(refused) => Err(refused),
-    })
-}
-
-async fn prometheus<T: Target>(control: Shared<T>) -> Response {
-    match control.status().await {
-        Ok(status) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics::encode(&status))
-            .into_response(),
-        Err(refused) => refused.into_response(),
+/// Looks at what is checked of every request, before its path; then its [`Caller`] is known.
+async fn admit<T: Target>(
+    State(shared): State<Arc<Shared<T>>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let Some(ConnectInfo(caller)) = request.extensions().get::<ConnectInfo<Caller>>() else {
+        return Refused::failed("a connection without a caller").into_response();
+    };
+    let caller = caller.clone();
+    if let Err(refused) = shared.guard.host(&request) {
+        shared.log_refusal(&caller, "any", &refused);
+        return refused.into_response();
     }
+    request.extensions_mut().insert(caller);
+    next.run(request).await
 }
 
-async fn read<R: DeserializeOwned>(body: Body) -> Result<R, Refused> {
-    serde_json::from_slice(&whole(body).await?).map_err(|error| {
-        let hint = "GET / shows what the body looks like".to_owned();
-        Refused::bad("", format!("the body is not such a request: {error}")).hint(hint)
-    })
+/// Answers a request of `route`.
+async fn answer<T: Target>(route: &Route<T>, shared: &Shared<T>, request: Request) -> Response {
+    let Some(caller) = request.extensions().get::<Caller>().cloned() else {
+        return Refused::failed("a request without a caller").into_response();
+    };
+    let response = match act(route, shared, &caller, request).await {
+        Ok(answer) => answer.into_response(),
+        Err(refused) => {
+            if route.is_change() {
+                shared.log_refusal(&caller, route.operation, &refused);
+            }
+            refused.into_response()
+        }
+    };
+    let status = response.status().as_u16();
+    debug_assert!(
+        status == 200 || route.statuses().contains(&status),
+        "{}: {status} is not described",
+        route.path
+    );
+    response
+}
+
+async fn act<T: Target>(
+    route: &Route<T>,
+    shared: &Shared<T>,
+    caller: &Caller,
+    mut request: Request,
+) -> Result<Answer, Refused> {
+    let mut call = Call::new(caller.clone());
+    call.parameters = parameters(route, &mut request).await?;
+    let (parts, body) = request.into_parts();
+    call.accept = header(&parts.headers, header::ACCEPT)?.map(str::to_owned);
+    if !route.is_change() {
+        return (route.run)(Arc::clone(&shared.control), call, Vec::new()).await;
+    }
+    // Before anything is refused: a client that is cut off while it sends does not get to the answer.
+    let body = whole(body).await;
+    if caller.access == Access::Read {
+        let hint = "the other control socket takes changes: `control` under [server]";
+        return Err(Refused::forbidden("this socket only reads").hint(hint.to_owned()));
+    }
+    shared.guard.origin(&parts.headers)?;
+    let rate = shared.rate.take(&caller.rate_key(), Instant::now());
+    rate.map_err(Refused::too_many)?;
+    if route.body.is_some() {
+        shared.guard.content_type(&parts.headers)?;
+    }
+    call.if_match = header(&parts.headers, header::IF_MATCH)?.map(IfMatch::parse).transpose()?;
+    (route.run)(Arc::clone(&shared.control), call, body?).await
+}
+
+/// The header's only value, as text.
+fn header(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, Refused> {
+    let Some(value) = headers.get(&name) else { return Ok(None) };
+    let text = value.to_str().map_err(|_| {
+        Refused::bad(name.as_str(), format!("the header {name} has other signs than ASCII"))
+    })?;
+    Ok(Some(text))
+}
+
+/// Parameters of path and query; one that the route does not declare is refused.
+async fn parameters<T: Target>(
+    route: &Route<T>,
+    request: &mut Request,
+) -> Result<BTreeMap<String, String>, Refused> {
+    let mut found = BTreeMap::new();
+    let path = request.extract_parts::<RawPathParams>().await;
+    let path = path.map_err(|error| Refused::bad("", error.to_string()))?;
+    found.extend(path.iter().map(|(name, value)| (name.to_owned(), value.to_owned())));
+    let query = request.extract_parts::<Query<Vec<(String, String)>>>().await;
+    let Query(query) = query.map_err(|error| Refused::bad("", error.body_text()))?;
+    for (name, value) in query {
+        let known = || route.parameters.iter().filter(|one| one.place == Place::Query);
+        if !known().any(|parameter| parameter.name == name) {
+            let names: Vec<&str> = known().map(|parameter| parameter.name).collect();
+            let hint = match names.is_empty() {
+                true => "there are none here: leave the `?` out".to_owned(),
+                false => format!("known: {}", names.join(", ")),
+            };
+            return Err(Refused::bad("", format!("unknown parameter {name:?}")).hint(hint));
+        }
+        if found.insert(name.clone(), value).is_some() {
+            return Err(Refused::bad("", format!("the parameter {name:?} is there twice")));
+        }
+    }
+    Ok(found)
 }
 
 /// All of a body, in memory up to [`BODY_MAX`]. More is read and thrown away before it is refused, up to [`DRAIN_MAX`]: a
@@ -146,16 +244,40 @@ async fn whole(mut body: Body) -> Result<Vec<u8>, Refused> {
     }
 }
 
-fn answer<R: serde::Serialize>(result: Result<R, Refused>) -> Response {
-    match result {
-        Ok(reply) => Json(reply).into_response(),
-        Err(refused) => refused.into_response(),
+impl<T> Shared<T> {
+    fn log_refusal(&self, caller: &Caller, operation: &'static str, refused: &Refused) {
+        let nanos = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let now = weir_engine::Instant::from_nanos(nanos);
+        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(permit) = log.permit(now, LogLine::ChangeRefused) {
+            let reason = &refused.refusal.message;
+            log_refusal(&caller.identity, operation, refused.status, reason, &permit);
+        }
+    }
+}
+
+impl IntoResponse for Answer {
+    fn into_response(self) -> Response {
+        let content_type = [(header::CONTENT_TYPE, self.content_type)];
+        match self.generation {
+            Some(generation) => {
+                let tag = [(header::ETAG, format!("\"{generation}\""))];
+                (content_type, tag, self.body).into_response()
+            }
+            None => (content_type, self.body).into_response(),
+        }
     }
 }
 
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        (status, Json(ErrorReply { error: self.refusal })).into_response()
+        let body = Json(ErrorReply { error: self.refusal });
+        match self.retry_after {
+            Some(seconds) => {
+                (status, [(header::RETRY_AFTER, seconds.to_string())], body).into_response()
+            }
+            None => (status, body).into_response(),
+        }
     }
 }

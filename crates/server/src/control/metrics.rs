@@ -11,7 +11,8 @@ use prometheus_client::registry::{Registry, Unit};
 use crate::status::{BfqStatus, CgroupStatus, DeviceStatus, Status, WritebackStatus};
 
 /// What goes into the `Content-Type` of the answer.
-pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+pub(super) const CONTENT_TYPES: [&str; 1] =
+    ["application/openmetrics-text; version=1.0.0; charset=utf-8"];
 
 /// Cgroups of a device that are shown; each makes 17 series. Those further down the tree are in the counters of the
 /// ones above them.
@@ -68,7 +69,11 @@ struct Families {
 }
 
 /// `status` in the OpenMetrics text format.
-pub(super) fn encode(status: &Status) -> String {
+pub(super) fn encode(status: &Status, _accept: Option<&str>) -> (&'static str, String) {
+    (CONTENT_TYPES[0], text(status))
+}
+
+fn text(status: &Status) -> String {
     let families = Families::default();
     for device in &status.devices {
         families.device(device);
@@ -320,8 +325,13 @@ mod tests {
             cgroups: vec![cgroup],
             ..DeviceStatus::default()
         };
-        let status = Status { version: "1".into(), uptime_secs: 1, devices: vec![device] };
-        let text = encode(&status);
+        let status = Status {
+            version: "1".into(),
+            uptime_secs: 1,
+            generation: "1-a".into(),
+            devices: vec![device],
+        };
+        let (_, text) = encode(&status, None);
         for line in [
             r#"weir_cgroup_bytes_total{device="disk0",cgroup="/a\"b",op="read"} 4096"#,
             r#"weir_cgroup_wait_seconds_total{device="disk0",cgroup="/a\"b",cause="own_limit"} 2.5"#,

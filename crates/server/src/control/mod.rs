@@ -1,4 +1,4 @@
-//! The control API: HTTP and JSON over a Unix socket.
+//! The control API: HTTP and JSON over Unix sockets.
 //!
 //! | request | body | answer |
 //! |---|---|---|
@@ -6,40 +6,56 @@
 //! | `POST /v1/set` | [`SetRequest`] | [`SetReply`] |
 //! | `POST /v1/remove` | [`RemoveRequest`] | [`DoneReply`] |
 //! | `POST /v1/move` | [`MoveRequest`] | [`DoneReply`] |
-//! | `GET /metrics` | | OpenMetrics text |
+//! | `GET /healthz`, `GET /readyz` | | [`HealthReply`] |
+//! | `GET /metrics` | | text for Prometheus |
+//! | `GET /v1/openapi.json` | | OpenAPI 3.1 ([`openapi`]) |
 //! | `GET /` | | a short help, as text |
 //!
-//! Every refusal is an [`ErrorReply`]: 400 where the request makes no sense, 404 where what it names is not there,
-//! 405 for a wrong method, 409 where something is in the way, 413 for a body of more than 64 KiB, 503 where a device thread has ended or does not answer
-//! within 2 s. A refused request changes nothing; with several devices, the message names those that had changed
-//! before one refused.
+//! One table, `routes`, makes the router, the help and the description. Every refusal is an [`ErrorReply`]; the
+//! description says which statuses each request may get, and what they mean. A refused request changes nothing; with
+//! several devices, the message names those that had changed before one refused.
 //!
 //! ```sh
 //! curl --unix-socket control.sock http://weir/v1/status
-//! curl --unix-socket control.sock http://weir/v1/set \
+//! curl --unix-socket control.sock http://weir/v1/set -H 'Content-Type: application/json' \
 //!     --data '{"cgroup": "/vm1", "key": "io.max", "value": "disk0 riops=100"}'
 //! ```
 //!
-//! A process that may connect may do everything: the socket is its owner's alone ([`ControlSocket`]).
+//! A [`ControlSocket`] has an [`Access`]: one takes changes and is its owner's alone by default, another only reads. The
+//! process at the other end is known by its credentials ([`Caller`]). Each change is a line in the log, and makes a new
+//! generation, which `If-Match` can be compared with. [`Guard`] refuses what a page of another site asks for.
 //!
-//! [`serve`] is the server's side, [`Client`] the other.
+//! [`serve`] is the server's side over [`Control`], which has the operations without HTTP; [`Client`] is the other.
 
 mod api;
 mod bounded;
+mod caller;
+mod change_rate;
 mod client;
+mod generation;
+mod guard;
 mod http;
 mod metrics;
+mod openapi;
 mod operations;
 mod refuse;
+mod route;
+mod routes;
 mod setting;
 mod socket;
 #[cfg(test)]
 mod tests;
 
 pub use api::{
-    DoneReply, ErrorReply, MoveRequest, ReadBack, Refusal, RemoveRequest, SetReply, SetRequest,
+    DoneReply, ErrorReply, HealthReply, MoveRequest, ReadBack, Refusal, RemoveRequest, SetReply,
+    SetRequest,
 };
+pub use caller::{Access, Caller, Change, Identity};
 pub use client::{Client, ClientError};
+pub use generation::IfMatch;
+pub use guard::Guard;
 pub use http::serve;
-pub use operations::Target;
+pub use openapi::document as openapi;
+pub use operations::{Control, Target};
+pub use route::Call;
 pub use socket::ControlSocket;

@@ -1,14 +1,20 @@
 //! The operations of the control API, without HTTP.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio::sync::oneshot;
+use tokio::sync::{Mutex, MutexGuard, oneshot};
 use weir_engine::Path;
 use weir_text::DeviceRef;
 use weir_units::nearest;
 
-use super::api::{DoneReply, MoveRequest, ReadBack, RemoveRequest, SetReply, SetRequest};
-use super::refuse::Refused;
+use super::api::{
+    DoneReply, HealthReply, MoveRequest, ReadBack, RemoveRequest, SetReply, SetRequest,
+};
+use super::caller::{Change, Identity};
+use super::generation::Generation;
+use super::refuse::{ASK_STATUS, Refused};
+use super::route::Call;
 use super::setting::{Key, Which};
 use crate::command::{Command, SetError};
 use crate::device::DeviceHandle;
@@ -17,6 +23,10 @@ use crate::status::{CgroupStatus, DeviceStatus, Status};
 /// How long a device thread may take to answer. It answers between two turns of its loop, so within milliseconds;
 /// one that does not in this time hangs in the kernel, and people should hear of it rather than wait.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+/// How long a change may wait for those before it: for three that ask a device that hangs.
+const TURN_WITHIN: Duration = Duration::from_secs(6);
+/// Names among which the nearest is looked for.
+const NEAREST_MAX: usize = 10_000;
 
 /// A device thread as the control API sees it.
 pub trait Target: Send + Sync + 'static {
@@ -44,10 +54,33 @@ impl Target for DeviceHandle {
     }
 }
 
-/// All devices of a server.
-pub(super) struct Control<T> {
+/// All devices of a server, and the operations of the API on them. Changes are made one after another.
+pub struct Control<T> {
     devices: Vec<T>,
     started: tokio::time::Instant,
+    generation: Generation,
+    /// Held during a change: what `If-Match` was compared with holds until the change is made.
+    changes: Mutex<()>,
+    is_ending: AtomicBool,
+}
+
+/// The right to change something: no other change is made meanwhile.
+struct Turn<'c> {
+    generation: &'c Generation,
+    caller: &'c Identity,
+    _held: MutexGuard<'c, ()>,
+}
+
+impl Turn<'_> {
+    /// Logs what was changed; the generation that it makes, or the old one where nothing was.
+    fn changed(&self, changes: &[Change]) -> String {
+        if !changes.is_empty() {
+            self.generation.bump();
+        }
+        let generation = self.generation.text();
+        changes.iter().for_each(|change| change.log(self.caller, &generation));
+        generation
+    }
 }
 
 /// The cgroup that a request names. Too long a path does not get to a device.
@@ -69,20 +102,71 @@ fn find<'s>(device: &'s DeviceStatus, cgroup: &Path) -> Option<&'s CgroupStatus>
 }
 
 impl<T: Target> Control<T> {
-    pub(super) fn new(devices: Vec<T>) -> Control<T> {
-        Control { devices, started: tokio::time::Instant::now() }
+    /// Of these devices. The server's uptime counts from here.
+    pub fn new(devices: Vec<T>) -> Control<T> {
+        Control {
+            devices,
+            started: tokio::time::Instant::now(),
+            generation: Generation::new(),
+            changes: Mutex::new(()),
+            is_ending: AtomicBool::new(false),
+        }
+    }
+
+    /// From now on the server is not ready: it ends.
+    pub fn set_ending(&self) {
+        self.is_ending.store(true, Ordering::SeqCst);
+    }
+
+    /// Logs changes that were made beside the operations here, as by a reload, and makes a generation of them.
+    pub async fn changed_elsewhere(&self, caller: &Identity, changes: &[Change]) {
+        let held = self.changes.lock().await;
+        Turn { generation: &self.generation, caller, _held: held }.changed(changes);
+    }
+
+    /// The turn of a change, which is refused if it is based on another generation than the present one.
+    async fn turn<'c>(&'c self, call: &'c Call) -> Result<Turn<'c>, Refused> {
+        let held = tokio::time::timeout(TURN_WITHIN, self.changes.lock()).await;
+        let held = held.map_err(|_| {
+            let message = "other changes are under way, and have not been made in time";
+            Refused::silent(message)
+                .hint("a device may hang in its storage: see the log".to_owned())
+        })?;
+        if let Some(if_match) = &call.if_match {
+            if_match.check(&self.generation.text())?;
+        }
+        Ok(Turn { generation: &self.generation, caller: &call.caller.identity, _held: held })
     }
 
     pub(super) async fn status(&self) -> Result<Status, Refused> {
         let devices: Vec<&T> = self.devices.iter().collect();
+        // Before the devices are asked: a change meanwhile must not look as if it was seen.
+        let generation = self.generation.text();
         Ok(Status {
             version: env!("CARGO_PKG_VERSION").into(),
             uptime_secs: self.started.elapsed().as_secs(),
+            generation,
             devices: ask(&devices, |reply| Command::Status { reply }).await?,
         })
     }
 
-    pub(super) async fn set(&self, request: &SetRequest) -> Result<SetReply, Refused> {
+    /// Whether every device thread answers. O(devices).
+    pub(super) async fn health(&self) -> Result<HealthReply, Refused> {
+        let devices: Vec<&T> = self.devices.iter().collect();
+        let cgroup = Path::parse("/").expect("the root's path");
+        ask(&devices, |reply| Command::Settings { cgroup: cgroup.clone(), reply }).await?;
+        Ok(HealthReply { devices: devices.iter().map(|device| device.name().into()).collect() })
+    }
+
+    /// Whether clients are served.
+    pub(super) async fn readiness(&self) -> Result<HealthReply, Refused> {
+        if self.is_ending.load(Ordering::SeqCst) {
+            return Err(Refused::silent("the server is ending"));
+        }
+        self.health().await
+    }
+
+    pub(super) async fn set(&self, call: &Call, request: &SetRequest) -> Result<SetReply, Refused> {
         let cgroup = path(&request.cgroup, "cgroup")?;
         let key = Key::parse(&request.key)?;
         let (which, setting) = key.read(&request.value)?;
@@ -96,44 +180,122 @@ impl<T: Target> Control<T> {
             let hint = "set it on a cgroup below: `weir status` lists them".to_owned();
             return Err(Refused::bad("cgroup", message).hint(hint));
         }
+        let turn = self.turn(call).await?;
         let devices = self.chosen(key, which, request.device.as_deref())?;
         let settings = |reply| Command::Settings { cgroup: cgroup.clone(), reply };
         let before = ask(&devices, settings).await?;
         let created = before.iter().all(|device| find(device, &cgroup).is_none());
+        if created && !request.create {
+            return Err(self.unknown(&cgroup, &devices).await);
+        }
         let make = |reply| {
             let (cgroup, setting) = (cgroup.clone(), setting.clone());
             Command::Set { cgroup, setting, reply }
         };
-        one_by_one(&devices, key.name(), make).await?;
-        let after = ask(&devices, settings).await?;
+        let (done, refused) = one_by_one(&devices, key.name(), make).await;
+        let after = ask(&devices, settings).await;
+        let value = |device: &DeviceStatus| Some(key.read_back(device, find(device, &cgroup)?));
+        let of = |devices: &[DeviceStatus], name: &str| {
+            value(devices.iter().find(|device| device.device == name)?)
+        };
+        let change = |device: &String| Change {
+            operation: "set",
+            cgroup: Some(cgroup.to_string()),
+            device: Some(device.clone()),
+            key: Some(key.name().into()),
+            old: of(&before, device),
+            // Where it cannot be read back, what was asked for.
+            new: after
+                .as_ref()
+                .ok()
+                .and_then(|after| of(after, device))
+                .or(Some(request.value.clone())),
+        };
+        let generation = turn.changed(&done.iter().map(change).collect::<Vec<_>>());
+        if let Some(refused) = refused {
+            return Err(refused);
+        }
         let read_back = |device: &DeviceStatus| {
-            let value = key.read_back(device, find(device, &cgroup)?);
-            Some(ReadBack { device: device.device.clone(), value })
+            Some(ReadBack { device: device.device.clone(), value: value(device)? })
         };
         Ok(SetReply {
             cgroup: cgroup.to_string(),
             key: key.name().into(),
             created,
-            devices: after.iter().filter_map(read_back).collect(),
+            devices: after?.iter().filter_map(read_back).collect(),
+            generation,
         })
     }
 
-    pub(super) async fn remove(&self, request: &RemoveRequest) -> Result<DoneReply, Refused> {
+    pub(super) async fn remove(
+        &self,
+        call: &Call,
+        request: &RemoveRequest,
+    ) -> Result<DoneReply, Refused> {
         let cgroup = path(&request.cgroup, "cgroup")?;
+        let turn = self.turn(call).await?;
         let devices = self.having(&cgroup, request.device.as_deref()).await?;
         let make = |reply| Command::Remove { cgroup: cgroup.clone(), reply };
-        one_by_one(&devices, "cgroup", make).await
+        let (done, refused) = one_by_one(&devices, "cgroup", make).await;
+        let change = |device: &String| Change {
+            operation: "remove",
+            cgroup: Some(cgroup.to_string()),
+            device: Some(device.clone()),
+            ..Change::default()
+        };
+        finished(&turn, done, refused, change)
     }
 
-    pub(super) async fn relocate(&self, request: &MoveRequest) -> Result<DoneReply, Refused> {
+    pub(super) async fn relocate(
+        &self,
+        call: &Call,
+        request: &MoveRequest,
+    ) -> Result<DoneReply, Refused> {
         let cgroup = path(&request.cgroup, "cgroup")?;
         let parent = path(&request.parent, "parent")?;
+        let turn = self.turn(call).await?;
         let devices = self.having(&cgroup, request.device.as_deref()).await?;
         let make = |reply| {
             let (cgroup, parent) = (cgroup.clone(), parent.clone());
             Command::Move { cgroup, parent, reply }
         };
-        one_by_one(&devices, "cgroup", make).await
+        let (done, refused) = one_by_one(&devices, "cgroup", make).await;
+        let name = cgroup.names().last().unwrap_or_default();
+        let change = |device: &String| Change {
+            operation: "move",
+            cgroup: Some(cgroup.to_string()),
+            device: Some(device.clone()),
+            old: Some(cgroup.to_string()),
+            new: Some(format!("{}/{name}", parent.as_str().trim_end_matches('/'))),
+            ..Change::default()
+        };
+        finished(&turn, done, refused, change)
+    }
+
+    /// The refusal of a cgroup that is on none of `devices`, with the nearest that is.
+    async fn unknown(&self, cgroup: &Path, devices: &[&T]) -> Refused {
+        let create = "`--create`, or \"create\": true, makes it";
+        let all: Vec<&T> = self.devices.iter().collect();
+        let settings = |reply| Command::Settings { cgroup: cgroup.clone(), reply };
+        let elsewhere = match ask(&all, settings).await {
+            Ok(found) => found.into_iter().find(|device| find(device, cgroup).is_some()),
+            Err(refused) => return refused,
+        };
+        let hint = match elsewhere {
+            Some(device) => format!("it is on device {:?}; {create} here", device.device),
+            None => match ask(devices, |reply| Command::Status { reply }).await {
+                Ok(found) => {
+                    // With very many names, a search for the nearest takes too long.
+                    let known = found.iter().flat_map(|device| &device.cgroups).take(NEAREST_MAX);
+                    match nearest(cgroup.as_str(), known.map(|found| found.cgroup.as_str())) {
+                        Some(near) => format!("did you mean {near:?}? {create}"),
+                        None => format!("{ASK_STATUS}; {create}"),
+                    }
+                }
+                Err(refused) => return refused,
+            },
+        };
+        Refused::by_device("cgroup", &SetError::UnknownCgroup(cgroup.clone())).hint(hint)
     }
 
     /// The devices that a setting is for.
@@ -212,25 +374,42 @@ async fn ask<T: Target, R>(
     Ok(answers)
 }
 
-/// Asks `devices` one after another; the first refusal ends it, and names the devices that have changed already.
+/// Asks `devices` one after another, until one refuses: those that have done it, and the refusal, which names them.
 async fn one_by_one<T: Target>(
     devices: &[&T],
     key: &str,
     make: impl Fn(oneshot::Sender<Result<(), SetError>>) -> Command,
-) -> Result<DoneReply, Refused> {
-    let mut done = DoneReply { devices: Vec::new() };
+) -> (Vec<String>, Option<Refused>) {
+    let mut done = Vec::new();
     for &device in devices {
         let deadline = tokio::time::Instant::now() + ANSWER_WITHIN;
         let answer = match post(device, &make) {
             Ok(reply) => wait(device, reply, deadline).await,
             Err(gone) => Err(gone),
         };
-        answer
-            .and_then(|answer| answer.map_err(|error| Refused::by_device(key, &error)))
-            .map_err(|refused| refused.after(&done.devices))?;
-        done.devices.push(device.name().into());
+        let answer =
+            answer.and_then(|answer| answer.map_err(|error| Refused::by_device(key, &error)));
+        if let Err(refused) = answer {
+            let refused = refused.after(&done);
+            return (done, Some(refused));
+        }
+        done.push(device.name().into());
     }
-    Ok(done)
+    (done, None)
+}
+
+/// Logs what the devices in `done` have done; the answer.
+fn finished(
+    turn: &Turn<'_>,
+    done: Vec<String>,
+    refused: Option<Refused>,
+    change: impl Fn(&String) -> Change,
+) -> Result<DoneReply, Refused> {
+    let generation = turn.changed(&done.iter().map(change).collect::<Vec<_>>());
+    match refused {
+        Some(refused) => Err(refused),
+        None => Ok(DoneReply { devices: done, generation }),
+    }
 }
 
 fn post<T: Target, R>(

@@ -1,5 +1,7 @@
 //! A refusal on its way to HTTP.
 
+use std::time::Duration;
+
 use weir_engine::ChangeError;
 
 use super::api::Refusal;
@@ -10,17 +12,25 @@ use crate::command::SetError;
 pub(super) struct Refused {
     pub(super) status: u16,
     pub(super) refusal: Refusal,
+    /// Seconds after which it may be tried again.
+    pub(super) retry_after: Option<u64>,
 }
 
 impl Refused {
     fn new(status: u16, key: &str, message: impl Into<String>) -> Refused {
         let key = (!key.is_empty()).then(|| key.to_owned());
-        Refused { status, refusal: Refusal { message: message.into(), hint: None, key } }
+        let refusal = Refusal { message: message.into(), hint: None, key };
+        Refused { status, refusal, retry_after: None }
     }
 
     /// 400: the request makes no sense.
     pub(super) fn bad(key: &str, message: impl Into<String>) -> Refused {
         Refused::new(400, key, message)
+    }
+
+    /// 403: the caller may not change anything.
+    pub(super) fn forbidden(message: impl Into<String>) -> Refused {
+        Refused::new(403, "", message)
     }
 
     /// 404: what the request names is not there.
@@ -33,9 +43,37 @@ impl Refused {
         Refused::new(405, "", message)
     }
 
+    /// 412: something has been set since.
+    pub(super) fn stale(message: impl Into<String>) -> Refused {
+        Refused::new(412, "If-Match", message)
+    }
+
     /// 413: the body is too long.
     pub(super) fn too_large(message: impl Into<String>) -> Refused {
         Refused::new(413, "", message)
+    }
+
+    /// 415: the body is not said to be JSON.
+    pub(super) fn unsupported(message: impl Into<String>) -> Refused {
+        Refused::new(415, "Content-Type", message)
+    }
+
+    /// 421: the request is for another server.
+    pub(super) fn misdirected(message: impl Into<String>) -> Refused {
+        Refused::new(421, "Host", message)
+    }
+
+    /// 429: too many changes; one may go after `wait`.
+    pub(super) fn too_many(wait: Duration) -> Refused {
+        let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+        let mut refused = Refused::new(429, "", "too many changes at once");
+        refused.retry_after = Some(seconds);
+        refused.hint(format!("wait {seconds} s, and set several at once or more slowly"))
+    }
+
+    /// 500: a mistake of this program.
+    pub(super) fn failed(message: impl Into<String>) -> Refused {
+        Refused::new(500, "", message)
     }
 
     /// 503: a device thread has ended or does not answer.
@@ -100,4 +138,4 @@ impl Refused {
     }
 }
 
-const ASK_STATUS: &str = "`weir status` lists the cgroups";
+pub(super) const ASK_STATUS: &str = "`weir status` lists the cgroups";

@@ -1,32 +1,44 @@
-//! The control socket: a Unix socket that is its owner's alone.
+//! Control sockets: Unix sockets, of which one takes changes and another only reads.
 
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::time::Duration;
 
+use super::caller::Access;
 use crate::unix_socket::{BindError, BoundSocket, SocketFile, bind_unix};
-
-/// Its owner's alone: a process that may connect may do everything.
-const MODE: u32 = 0o600;
 
 /// A listening control socket. Dropping it removes the file.
 #[derive(Debug)]
 pub struct ControlSocket {
     listener: UnixListener,
     socket: BoundSocket,
+    access: Access,
 }
 
 impl ControlSocket {
-    /// Listens at `path` as [`bind_unix`] does, with file mode 0600. A listener that is there is not waited for: a control
-    /// socket goes at once with its server, however that ends.
+    /// Listens at `path` as [`bind_unix`] does, with file mode `mode` and, if there is one, the group with this number. A
+    /// listener that is there is not waited for: a control socket goes at once with its server, however that ends.
     ///
     /// # Errors
     ///
-    /// [`BindError`]: a server listens there, or the file system refuses.
-    pub fn bind(path: &Path) -> Result<ControlSocket, BindError> {
-        let (listener, socket) = bind_unix(path, MODE, Duration::ZERO)?;
-        Ok(ControlSocket { listener, socket })
+    /// [`BindError`]: a server listens there, or the file system refuses, or this process may not give a file to the group.
+    pub fn bind(
+        path: &Path,
+        access: Access,
+        mode: u32,
+        group: Option<u32>,
+    ) -> Result<ControlSocket, BindError> {
+        // Until it has its group it is its owner's alone, so that no other group connects.
+        let first = if group.is_some() { mode & 0o700 } else { mode };
+        let (listener, socket) = bind_unix(path, first, Duration::ZERO)?;
+        let fail = |source| BindError::Io { path: path.into(), source };
+        if group.is_some() {
+            std::os::unix::fs::chown(path, None, group).map_err(fail)?;
+            std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).map_err(fail)?;
+        }
+        Ok(ControlSocket { listener, socket, access })
     }
 
     /// Where it is.
@@ -37,6 +49,10 @@ impl ControlSocket {
     /// Its file.
     pub fn file(&self) -> &SocketFile {
         self.socket.file()
+    }
+
+    pub(super) fn access(&self) -> Access {
+        self.access
     }
 
     pub(super) fn listener(&self) -> io::Result<UnixListener> {

@@ -3,7 +3,7 @@
 #[path = "../../../text/tests/shared/texts.rs"]
 mod texts;
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use weir_engine::{Path, PerDimension};
 use weir_text::{LimitKey, parse_limits, print_watermark};
@@ -99,8 +99,20 @@ fn set(device: &mut DeviceStatus, path: &Path, setting: Setting) -> Result<(), S
     Ok(())
 }
 
+/// A call of this process.
+fn call() -> Call {
+    let identity = Identity::Process { uid: 1000, pid: Some(7) };
+    Call::new(Caller { identity, access: Access::Change })
+}
+
 fn request(cgroup: &str, key: &str, value: &str) -> SetRequest {
-    SetRequest { cgroup: cgroup.into(), key: key.into(), value: value.into(), device: None }
+    SetRequest {
+        cgroup: cgroup.into(),
+        key: key.into(),
+        value: value.into(),
+        device: None,
+        create: false,
+    }
 }
 
 fn runtime() -> tokio::runtime::Runtime {
@@ -110,7 +122,7 @@ fn runtime() -> tokio::runtime::Runtime {
 /// What holds after a setting: `DEVICE VALUE`, joined; or the refusal's status and message.
 fn told(devices: &[&str], request: &SetRequest) -> Result<String, (u16, String)> {
     let devices = devices.iter().map(|name| books(name)).collect();
-    match runtime().block_on(async { Control::new(devices).set(request).await }) {
+    match runtime().block_on(async { Control::new(devices).set(&call(), request).await }) {
         Ok(reply) => {
             let told = reply.devices.iter().map(|one| format!("{} {}", one.device, one.value));
             Ok(told.collect::<Vec<_>>().join("; "))
@@ -176,7 +188,7 @@ fn a_text_means_what_it_says_or_is_refused() {
 fn a_refusal_names_the_devices_that_changed_before_it() {
     let request = MoveRequest { cgroup: "/vm1/db".into(), parent: "/".into(), device: None };
     let refused = runtime().block_on(async {
-        Control::new(vec![books("a"), books("b")]).relocate(&request).await.unwrap_err()
+        Control::new(vec![books("a"), books("b")]).relocate(&call(), &request).await.unwrap_err()
     });
     assert_eq!(refused.status, 409);
     let message =
@@ -206,15 +218,19 @@ where
     let path = directory.join("control.sock");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let result = runtime.block_on(async {
-        let socket = ControlSocket::bind(&path).unwrap();
+        let bind = |path: &_, access, mode| ControlSocket::bind(path, access, mode, None).unwrap();
+        let reading = directory.join("control-read.sock");
+        let sockets = vec![bind(&path, Access::Change, 0o600), bind(&reading, Access::Read, 0o660)];
+        let control = Arc::new(Control::new(vec![books("a")]));
         let client = Client::new(&path);
         let work = tokio::task::spawn_blocking(move || work(&client));
         tokio::select! {
-            served = serve(socket, vec![books("a")]) => panic!("{served:?}"),
+            served = serve(sockets, control, Guard::default()) => panic!("{served:?}"),
             result = work => result,
         }
     });
-    assert!(!path.exists(), "the socket's file goes with the server");
+    let left: Vec<_> = directory.read_dir().unwrap().collect();
+    assert!(left.is_empty(), "the sockets' files go with the server: {left:?}");
     std::fs::remove_dir_all(&directory).unwrap();
     result.unwrap()
 }
@@ -225,7 +241,11 @@ fn the_client_gets_what_the_server_says() {
         let status = client.status().unwrap();
         assert_eq!((status.devices.len(), status.devices[0].cgroups.len()), (1, 3));
 
-        let reply = client.set(&request("/new", "io.max", "riops=100 rbps=4M")).unwrap();
+        let new = request("/new", "io.max", "riops=100 rbps=4M");
+        let error = client.set(&new).unwrap_err();
+        let ClientError::Refused { status: 404, refusal } = error else { panic!("{error:?}") };
+        assert_eq!(refusal.message, "no cgroup /new");
+        let reply = client.set(&SetRequest { create: true, ..new }).unwrap();
         assert!(reply.created);
         assert_eq!(reply.devices[0].value, "rbps=4194304 wbps=max riops=100 wiops=max");
         let reply = client.set(&request("/new", "io.max", "riops=max")).unwrap();
@@ -252,65 +272,182 @@ fn deep(names: usize) -> String {
     format!("{{\"cgroup\":{cgroup:?},\"key\":\"io.weight\",\"value\":\"7\"}}")
 }
 
+/// Sends a request with these header lines; status, head and body of the answer.
+fn ask(socket: &std::path::Path, line: &str, headers: &str, body: &str) -> (u16, String, String) {
+    use std::io::{Read, Write};
+    let mut stream = std::os::unix::net::UnixStream::connect(socket).unwrap();
+    let len = body.len();
+    let text = format!(
+        "{line} HTTP/1.1\r\nConnection: close\r\nContent-Length: {len}\r\n{headers}\r\n{body}"
+    );
+    stream.write_all(text.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head[9..12].parse().unwrap(), head.to_owned(), body.to_owned())
+}
+
+const GOOD: &str = "Host: weir\r\nContent-Type: application/json\r\n";
+const WEIGHT: &str = r#"{"cgroup":"/vm1","key":"io.weight","value":"7"}"#;
+
 #[test]
 fn what_is_not_of_the_api_is_refused_in_its_words() {
-    use std::io::{Read, Write};
     served("raw", |client| {
-        let say = |text: &str| {
-            let mut stream = std::os::unix::net::UnixStream::connect(client.path()).unwrap();
-            stream.write_all(text.as_bytes()).unwrap();
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer).unwrap();
-            let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-            (head[9..12].to_owned(), body.to_owned())
-        };
-        let ask = |line: &str, body: &str| {
-            let len = body.len();
-            let head = format!(
-                "{line} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {len}\r\n\r\n"
-            );
-            say(&(head + body))
-        };
         for (line, body, status, words) in [
-            ("GET /", "", "200", "POST /v1/set"),
-            ("GET /", "", "200", "Keys of devices, set on the cgroup /: io.depth, io.scheduler"),
-            ("GET /metrics", "", "200", "weir_cgroup_bytes_total{device=\"a\",cgroup=\"/vm1\""),
-            ("GET /v2/status", "", "404", "{\"error\":{\"message\":\"no such path\""),
-            ("GET /v1/set", "", "405", "{\"error\":{\"message\":\"not with this method\""),
-            ("POST /v1/set", "", "400", "the body is not such a request"),
-            ("POST /v1/set", "{\"cgroup\":1}", "400", "expected a string"),
-            ("POST /v1/set", &" ".repeat(3 << 20), "413", "the body has more than 65536 bytes"),
-            ("POST /v1/set", &deep(65), "400", "a cgroup would be 65 names deep, at most 64"),
-            ("POST /v1/set", &deep(64), "200", "\"created\":true"),
-            ("POST /v1/set", &deep(10_000), "400", "at most 64 are allowed"),
+            ("GET /", "", 200, "POST  /v1/set"),
+            ("GET /", "", 200, "Keys of devices, set on the cgroup /: io.depth, io.scheduler"),
+            ("GET /metrics", "", 200, "weir_cgroup_bytes_total{device=\"a\",cgroup=\"/vm1\""),
+            ("GET /healthz", "", 200, "{\"devices\":[\"a\"]}"),
+            ("GET /readyz", "", 200, "{\"devices\":[\"a\"]}"),
+            ("GET /v1/openapi.json", "", 200, "\"openapi\":\"3.1.0\""),
+            ("GET /v1/status?x=1", "", 400, "unknown parameter \\\"x\\\""),
+            ("GET /v2/status", "", 404, "{\"error\":{\"message\":\"no such path\""),
+            ("GET /v1/set", "", 405, "{\"error\":{\"message\":\"not with this method\""),
+            ("POST /v1/set", "", 400, "the body is not such a request"),
+            ("POST /v1/set", "{\"cgroup\":1}", 400, "expected a string"),
+            ("POST /v1/set", &" ".repeat(3 << 20), 413, "the body has more than 65536 bytes"),
+            ("POST /v1/set", &deep(65), 400, "a cgroup would be 65 names deep, at most 64"),
+            ("POST /v1/set", &deep(64), 404, "no cgroup /a/a"),
+            ("POST /v1/set", &deep(64).replace('}', ",\"create\":true}"), 200, "\"created\":true"),
+            ("POST /v1/set", &deep(10_000), 400, "at most 64 are allowed"),
             (
                 "POST /v1/set",
                 "{\"cgroup\":\"/vm1\",\"key\":\"io.weight\",\"value\":\"1\",\"value\":\"2\"}",
-                "400",
+                400,
                 "duplicate field `value`",
             ),
             (
                 "POST /v1/set",
                 "{\"cgroup\":\"/vm1\",\"key\":\"io.weight\",\"value\":200}",
-                "400",
+                400,
                 "expected a string",
             ),
             (
                 "POST /v1/set",
                 "{\"cgroup\":\"/a\\u202eb\",\"key\":\"io.weight\",\"value\":\"2\"}",
-                "400",
+                400,
                 "U+202E",
             ),
-            (
-                "POST /v1/remove",
-                "{\"cgroup\":\"/\",\"recurse\":1}",
-                "400",
-                "unknown field `recurse`",
-            ),
+            ("POST /v1/remove", "{\"cgroup\":\"/\",\"recurse\":1}", 400, "unknown field `recurse`"),
         ] {
-            let (got, answer) = ask(line, body);
+            let (got, _, answer) = ask(client.path(), line, GOOD, body);
             assert_eq!(got, status, "{line}: {answer}");
             assert!(answer.contains(words), "{line}: {answer}");
         }
     });
+}
+
+#[test]
+fn the_reading_socket_answers_and_changes_nothing() {
+    served("reading", |client| {
+        let reading = client.path().with_file_name("control-read.sock");
+        let before = client.status().unwrap().generation;
+        for path in ["/v1/set", "/v1/remove", "/v1/move"] {
+            let (status, _, answer) = ask(&reading, &format!("POST {path}"), GOOD, WEIGHT);
+            assert_eq!(status, 403, "{answer}");
+            assert!(answer.contains("this socket only reads"), "{answer}");
+        }
+        assert_eq!(Client::new(&reading).status().unwrap().generation, before);
+        for path in ["/", "/healthz", "/readyz", "/metrics", "/v1/status", "/v1/openapi.json"] {
+            assert_eq!(ask(&reading, &format!("GET {path}"), GOOD, "").0, 200, "{path}");
+        }
+    });
+}
+
+/// What a browser sends for a page of another site, over whatever bridge.
+#[test]
+fn pages_of_other_sites_are_refused() {
+    served("pages", |client| {
+        let json = "Content-Type: application/json\r\n";
+        for (headers, status) in [
+            (format!("Host: weir\r\nOrigin: https://evil.example\r\n{json}"), 403),
+            (format!("Host: weir\r\nOrigin: null\r\n{json}"), 403),
+            (format!("Host: evil.example\r\n{json}"), 421),
+            (json.to_owned(), 400),
+            ("Host: weir\r\nContent-Type: text/plain\r\n".to_owned(), 415),
+            ("Host: weir\r\n".to_owned(), 415),
+            (format!("Host: 127.0.0.1:9464\r\n{json}"), 200),
+        ] {
+            let (got, _, answer) = ask(client.path(), "POST /v1/set", &headers, WEIGHT);
+            assert_eq!(got, status, "{headers}{answer}");
+        }
+        assert_eq!(ask(client.path(), "GET /v1/status", "Host: evil.example\r\n", "").0, 421);
+    });
+}
+
+#[test]
+fn a_change_based_on_an_old_generation_is_refused() {
+    served("generation", |client| {
+        let old = client.status().unwrap().generation;
+        let (_, head, _) = ask(client.path(), "GET /v1/status", GOOD, "");
+        assert!(head.contains(&format!("etag: \"{old}\"")), "{head}");
+
+        let first = client.clone().based_on(&old).set(&request("/vm1", "io.weight", "7")).unwrap();
+        assert_ne!(first.generation, old);
+        let error = client.clone().based_on(&old).set(&request("/vm1", "io.weight", "8"));
+        let Err(ClientError::Refused { status: 412, refusal }) = error else { panic!("{error:?}") };
+        assert!(refusal.message.contains(&old) && refusal.message.contains(&first.generation));
+        let status = client.status().unwrap();
+        assert_eq!(status.devices[0].cgroups[1].io_weight, 7);
+        assert_eq!(status.generation, first.generation);
+
+        // What is refused, or changes nothing, makes no generation.
+        client.set(&request("/vm1", "io.weight", "0")).unwrap_err();
+        assert_eq!(client.status().unwrap().generation, first.generation);
+        let headers = format!("{GOOD}If-Match: {old}\r\n");
+        let (status, _, answer) = ask(client.path(), "POST /v1/set", &headers, WEIGHT);
+        assert!(status == 400 && answer.contains("double quotes"), "{answer}");
+    });
+}
+
+#[test]
+fn an_unknown_cgroup_is_refused_with_the_nearest() {
+    served("nearest", |client| {
+        let error = client.set(&request("/vm3", "io.max", "riops=1")).unwrap_err();
+        let ClientError::Refused { status: 404, refusal } = error else { panic!("{error:?}") };
+        let hint = refusal.hint.unwrap();
+        assert!(hint.starts_with("did you mean \"/vm1\"?") && hint.contains("--create"), "{hint}");
+        assert_eq!(client.status().unwrap().devices[0].cgroups.len(), 3);
+    });
+}
+
+#[test]
+fn an_ending_server_is_alive_and_not_ready() {
+    runtime().block_on(async {
+        let control = Control::new(vec![books("a")]);
+        assert!(control.readiness().await.is_ok());
+        control.set_ending();
+        assert_eq!(control.readiness().await.unwrap_err().status, 503);
+        assert!(control.health().await.is_ok());
+        let hung = Control::new(vec![books("a"), books("hung")]);
+        assert_eq!(hung.health().await.unwrap_err().status, 503);
+    });
+}
+
+/// Each path and method, each refusal, and the types of all bodies are in the description.
+#[test]
+fn the_description_has_every_route() {
+    let document = openapi();
+    for (path, method) in [
+        ("/v1/status", "get"),
+        ("/v1/set", "post"),
+        ("/v1/remove", "post"),
+        ("/v1/move", "post"),
+        ("/healthz", "get"),
+        ("/readyz", "get"),
+        ("/metrics", "get"),
+        ("/v1/openapi.json", "get"),
+        ("/", "get"),
+    ] {
+        let operation = &document["paths"][path][method];
+        assert!(operation["responses"]["200"].is_object(), "{path}: {operation}");
+        assert_eq!(operation["responses"]["403"].is_object(), method == "post", "{path}");
+    }
+    for name in ["Status", "DeviceStatus", "CgroupStatus", "SetRequest", "SetReply", "ErrorReply"] {
+        let schema = &document["components"]["schemas"][name];
+        assert_eq!(schema["type"], "object", "{name}: {schema}");
+    }
+    let set = &document["components"]["schemas"]["SetRequest"];
+    assert_eq!(set["additionalProperties"], false);
+    assert_eq!(set["required"], serde_json::json!(["cgroup", "key", "value"]));
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_engine::settings::BfqSettings;
 use weir_engine::stats::{
@@ -12,7 +13,7 @@ use weir_engine::stats::{
 type ByKind = BTreeMap<String, u64>;
 
 /// How BFQ decides on a device, and what it has done since the start, however often schedulers were switched.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct BfqStatus {
     /// All settings, `KEY=VALUE ...`, as `weir set / io.bfq` takes them.
     pub settings: String,
@@ -55,7 +56,7 @@ pub struct BfqStatus {
 }
 
 /// What BFQ has done for, or to, the clients of a cgroup and of those below it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct BfqCgroupStatus {
     /// What their slots cost beyond the bytes that were moved.
     pub time_charged_bytes: u64,

@@ -1,10 +1,11 @@
 //! Status of a write-back cache.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_cache::writeback::OwnerStats;
 
 /// The write-back cache of a device.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct CacheStatus {
     /// Bytes that may be in it.
     pub size_bytes: u64,
@@ -13,7 +14,7 @@ pub struct CacheStatus {
 }
 
 /// What a write-back cache has of one cgroup and all below it, and has done for them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct WritebackStatus {
     /// Bytes of its blocks that are dirty or on their way to the device, now.
     pub dirty_bytes: u64,

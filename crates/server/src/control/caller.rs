@@ -1,0 +1,134 @@
+//! Callers of the control API.
+
+use std::fmt;
+
+use crate::log_limit::LogPermit;
+
+/// The other end of a control connection, as its socket tells: an axum extension of each request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Caller {
+    /// Identity of the caller.
+    pub identity: Identity,
+    /// What it may do.
+    pub access: Access,
+}
+
+/// What a caller may do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Ask; a change is refused with 403.
+    Read,
+    /// Ask and change.
+    Change,
+}
+
+/// Identity of a caller.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Identity {
+    /// A process of this machine, by the credentials that the kernel keeps for its socket (`SO_PEERCRED`).
+    Process {
+        /// Its user.
+        uid: u32,
+        /// Its number when it connected; unknown from another PID namespace.
+        pid: Option<i32>,
+    },
+    /// The server itself, asked by a signal.
+    Signal(&'static str),
+}
+
+impl Caller {
+    /// What a rate of changes is counted by.
+    pub(super) fn rate_key(&self) -> String {
+        match &self.identity {
+            Identity::Process { uid, .. } => format!("uid {uid}"),
+            identity @ Identity::Signal(_) => identity.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Identity::Process { uid, pid: Some(pid) } => write!(f, "uid {uid}, pid {pid}"),
+            Identity::Process { uid, pid: None } => write!(f, "uid {uid}"),
+            Identity::Signal(name) => f.write_str(name),
+        }
+    }
+}
+
+/// Identity as fields of a log line; those that are `None` are left out.
+pub(super) struct Fields {
+    pub(super) uid: Option<u32>,
+    pub(super) pid: Option<i32>,
+    pub(super) signal: Option<&'static str>,
+}
+
+impl Identity {
+    pub(super) fn fields(&self) -> Fields {
+        let mut fields = Fields { uid: None, pid: None, signal: None };
+        match self {
+            Identity::Process { uid, pid } => (fields.uid, fields.pid) = (Some(*uid), *pid),
+            Identity::Signal(name) => fields.signal = Some(name),
+        }
+        fields
+    }
+}
+
+/// One change that was made: a log line.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Change {
+    /// `set`, `remove`, `move` and so on.
+    pub operation: &'static str,
+    /// The cgroup, where it is about one.
+    pub cgroup: Option<String>,
+    /// The device, where it is about one.
+    pub device: Option<String>,
+    /// The key that was set.
+    pub key: Option<String>,
+    /// What held before.
+    pub old: Option<String>,
+    /// What holds now.
+    pub new: Option<String>,
+}
+
+impl Change {
+    /// Writes the line.
+    pub(super) fn log(&self, caller: &Identity, generation: &str) {
+        let Fields { uid, pid, signal } = caller.fields();
+        let Change { operation, cgroup, device, key, old, new } = self;
+        let [cgroup, device, key, old, new] =
+            [cgroup, device, key, old, new].map(|text| text.as_deref());
+        tracing::info!(
+            uid, pid, signal, operation, cgroup, device, key, old, new, generation, "changed"
+        );
+    }
+}
+
+/// Writes the line of a change that was refused: a warning where the caller may not make it.
+pub(super) fn log_refusal(
+    caller: &Identity,
+    operation: &'static str,
+    status: u16,
+    reason: &str,
+    permit: &LogPermit,
+) {
+    let Fields { uid, pid, signal } = caller.fields();
+    let left_out = permit.left_out;
+    match status {
+        401 | 403 | 421 | 429 => {
+            tracing::warn!(uid, pid, signal, operation, status, reason, left_out, "change refused");
+        }
+        _ => {
+            tracing::debug!(
+                uid,
+                pid,
+                signal,
+                operation,
+                status,
+                reason,
+                left_out,
+                "change refused"
+            );
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Table of routes: the router, the help text and the OpenAPI description are made from it.
+
+use super::metrics;
+use super::openapi;
+use super::operations::Target;
+use super::route::{Answer, Content, JSON, Method, Route};
+use super::setting::Key;
+
+/// Every route of the API.
+pub(super) fn routes<T: Target>() -> Vec<Route<T>> {
+    vec![
+        Route::get(
+            "/v1/status",
+            "status",
+            "State of every device and cgroup",
+            |control, _| async move { control.status().await },
+        )
+        .refuses(&[503]),
+        Route::change(
+            Method::Post,
+            "/v1/set",
+            "set",
+            "Change a setting of a cgroup or device",
+            r#"{"cgroup":"/vm1","key":"io.max","value":"disk0 riops=100"}"#,
+            |control, call, request| async move { control.set(&call, &request).await },
+        )
+        .refuses(&[404, 409, 503]),
+        Route::change(
+            Method::Post,
+            "/v1/remove",
+            "remove",
+            "Remove a cgroup",
+            r#"{"cgroup":"/vm1"}"#,
+            |control, call, request| async move { control.remove(&call, &request).await },
+        )
+        .refuses(&[404, 409, 503]),
+        Route::change(
+            Method::Post,
+            "/v1/move",
+            "move",
+            "Move a cgroup below another one",
+            r#"{"cgroup":"/vm1","parent":"/vms"}"#,
+            |control, call, request| async move { control.relocate(&call, &request).await },
+        )
+        .refuses(&[404, 409, 503]),
+        Route::get(
+            "/healthz",
+            "healthz",
+            "Whether every device answers",
+            |control, _| async move { control.health().await },
+        )
+        .refuses(&[503]),
+        Route::get(
+            "/readyz",
+            "readyz",
+            "Whether clients are served: every device answers, and the server is not ending",
+            |control, _| async move { control.readiness().await },
+        )
+        .refuses(&[503]),
+        Route::get_raw(
+            "/metrics",
+            "metrics",
+            "The counters of the status for Prometheus",
+            Content::Text(&metrics::CONTENT_TYPES),
+            |control, call| async move {
+                let status = control.status().await?;
+                let (content_type, text) = metrics::encode(&status, call.accept.as_deref());
+                Ok(Answer { content_type, body: text.into(), generation: None })
+            },
+        )
+        .refuses(&[503]),
+        Route::get_raw(
+            "/v1/openapi.json",
+            "openapi",
+            "Description of this API as OpenAPI 3.1",
+            Content::AnyJson,
+            |_, _| async {
+                let body = openapi::document().to_string().into();
+                Ok(Answer { content_type: JSON, body, generation: None })
+            },
+        ),
+        Route::get_raw("/", "help", "This text", Content::Text(&[TEXT]), |_, _| async {
+            Ok(Answer { content_type: TEXT, body: help::<T>().into(), generation: None })
+        }),
+    ]
+}
+
+const TEXT: &str = "text/plain; charset=utf-8";
+
+/// Overview of the API, for a person at the socket.
+fn help<T: Target>() -> String {
+    let mut text = String::from("weir control API\n\n");
+    for route in routes::<T>() {
+        let line = format!("  {:<5} {:<17} {}", route.method.name(), route.path, route.summary);
+        text.push_str(line.trim_end());
+        if let Some(body) = route.body {
+            text.push_str(&format!("\n  {:<23} {}", "", body.example));
+        }
+        text.push('\n');
+    }
+    let [of_devices, of_cgroups] = [true, false].map(|of_device| {
+        let keys = Key::ALL.into_iter().filter(|key| key.is_of_device() == of_device);
+        keys.map(Key::name).collect::<Vec<_>>().join(", ")
+    });
+    format!(
+        "{text}
+A change needs the header Content-Type: application/json. With If-Match and the
+ETag of an answer it is refused if anything has been set since.
+Keys of cgroups: {of_cgroups}
+Keys of devices, set on the cgroup /: {of_devices}
+With several devices a limit begins with the device's name, or with *; or name it with \"device\".
+A cgroup that is not there is created with \"create\": true.
+"
+    )
+}
