@@ -33,11 +33,11 @@ impl Throttle {
         let cgroup = cx.tree.tasks[task].cgroup;
         let mut at = self.nearest_limit(cgroup, direction);
         if at == NO_CGROUP {
-            self.clocks.note_unlimited_demand();
+            self.watermarks.note_unlimited_demand();
             cx.requests[index].stage = Stage::Ready;
             return Admission::Admitted;
         }
-        if self.clocks.is_steered() {
+        if self.watermarks.is_steered() {
             self.note_return(at);
         }
         let overtakes = match class {
@@ -210,8 +210,7 @@ impl Throttle {
             if is_clear && self.check_limit(cx, at, direction, cost, arrival) == Verdict::Go {
                 self.charge_limit(cx, at, direction, cost, None);
             } else {
-                self.sync_with_watermark(at);
-                let time = self.limit_time(at, cx.now);
+                let time = self.limit_time(at, cx.now).at;
                 let node = &mut self.cgroups[at];
                 node.limit_mut(direction).charge_debt(time, cost, arrival);
                 if let Some(rw_limit) = &mut node.rw_limit {

@@ -9,7 +9,7 @@ use crate::throttle::fair_queue::{FairQueue, SourceState};
 use crate::throttle::limiter::{Arrival, Rates, Verdict};
 use crate::throttle::rate_limiter::RateLimiter;
 use crate::throttle::rw_limit::RwLimit;
-use crate::throttle::watermark::{Clock, Confidence, GateEpoch};
+use crate::throttle::watermark::LimitTime;
 use crate::tree::NO_CGROUP;
 use crate::types::{Cost, Dimension, Direction, Instant, LimiterKind, Limits, Resource};
 
@@ -23,14 +23,6 @@ pub(super) struct CgroupThrottle {
     account: Option<Box<WaitAccount>>,
     /// The limiter of both directions together, where there is one; each direction has a limiter of its own then.
     pub(super) rw_limit: Option<Box<RwLimit>>,
-    /// Last gate opening that its limits have applied.
-    gate_epoch: u32,
-    /// Clock of its limits, which is its watermark; set by [`CgroupThrottle::go_by`].
-    pub(super) clock: u16,
-    /// Whether its watermark was set here rather than above.
-    pub(super) has_watermark: bool,
-    /// Confidence that its next request follows the answer to the last one. Under a watermark.
-    pub(super) confidence: Confidence,
     /// None without limits.
     limits: Option<Box<Limits>>,
 }
@@ -87,10 +79,6 @@ impl CgroupThrottle {
             directions: Direction::BOTH.map(dir),
             account: None,
             rw_limit: None,
-            gate_epoch: 0,
-            clock: 0,
-            has_watermark: false,
-            confidence: Confidence::default(),
             limits: None,
         }
     }
@@ -174,25 +162,15 @@ impl CgroupThrottle {
         self.limiters_mut().for_each(|limiter| limiter.shift(before, after));
     }
 
+    /// Reduces the debt of all its limits to a burst: they ceased to bind at `at`.
+    pub(super) fn forgive(&mut self, at: Instant) {
+        self.limiters_mut().for_each(|limiter| limiter.forgive(at));
+    }
+
     /// All its limiters.
     fn limiters_mut(&mut self) -> impl Iterator<Item = &mut RateLimiter> {
         let apart = self.directions.iter_mut().filter_map(|dir| dir.limiter.as_deref_mut());
         apart.chain(self.rw_limit.iter_mut().map(|rw_limit| rw_limit.limiter_mut()))
-    }
-
-    /// Sets the clock of its limits. Openings of the old one must have been applied.
-    pub(super) fn go_by(&mut self, number: u16, clock: &Clock) {
-        self.clock = number;
-        self.gate_epoch = clock.gate_epoch().number;
-    }
-
-    /// Applies a gate opening to its limits, if they do not know it yet.
-    #[inline]
-    pub(super) fn sync_with_watermark(&mut self, gate_epoch: GateEpoch) {
-        if gate_epoch.number != 0 && gate_epoch.number != self.gate_epoch {
-            self.gate_epoch = gate_epoch.number;
-            self.limiters_mut().for_each(|limiter| limiter.forgive(gate_epoch.at));
-        }
     }
 
     /// The limiter of a cgroup that has a limit in `direction`.
@@ -234,20 +212,19 @@ impl CgroupThrottle {
         self.dir(direction).has_rw_limit && self.waits_for_rw_limit(direction.other())
     }
 
-    /// Whether the limits of `direction` let a head of `cost` go at `now`; a wait is in the time of `clock`, the cgroup's.
+    /// Whether the limits of `direction` let a head of `cost` go at `time`, in which a wait is too.
     #[inline]
     pub(super) fn check(
         &mut self,
-        clock: &Clock,
-        now: Instant,
+        time: LimitTime,
         direction: Direction,
         cost: Cost,
         arrival: Arrival,
     ) -> Verdict<Dimension> {
-        if clock.is_open() {
+        if time.is_lifted {
             return Verdict::Go;
         }
-        let time = clock.at(now);
+        let time = time.at;
         let own = self.limit_mut(direction).check(time, cost, arrival);
         let own = own.by(|resource| Dimension::of(direction, resource));
         let is_other_clear = self.rw_limit.is_none() || self.is_clear(direction.other());
@@ -264,14 +241,13 @@ impl CgroupThrottle {
     /// The same for any head, where the answer is the same for all.
     pub(super) fn check_any(
         &self,
-        clock: &Clock,
-        now: Instant,
+        time: LimitTime,
         direction: Direction,
     ) -> Option<Verdict<Dimension>> {
-        if clock.is_open() {
+        if time.is_lifted {
             return Some(Verdict::Go);
         }
-        let time = clock.at(now);
+        let time = time.at;
         let own = self.limit(direction).check_any(time)?;
         let own = own.by(|resource| Dimension::of(direction, resource));
         let Some(rw_limit) = &self.rw_limit else { return Some(own) };
@@ -279,20 +255,19 @@ impl CgroupThrottle {
         Some(both.later_of(own).later_of(self.turn(time, direction)))
     }
 
-    /// Charges `cost` to the limits of `direction`: of a request that they let go at `now`, or an instalment of what was
+    /// Charges `cost` to the limits of `direction`: of a request that they let go at `time`, or an instalment of what was
     /// `owed`.
     #[inline]
     pub(super) fn charge(
         &mut self,
-        clock: &Clock,
-        now: Instant,
+        time: LimitTime,
         direction: Direction,
         cost: Cost,
         owed: Option<Cost>,
     ) {
-        self.limit_mut(direction).charge_by(clock, now, cost, owed);
+        self.limit_mut(direction).charge(time, cost, owed);
         if let Some(rw_limit) = &mut self.rw_limit {
-            rw_limit.limiter_mut().charge_by(clock, now, cost, owed);
+            rw_limit.limiter_mut().charge(time, cost, owed);
         }
     }
 

@@ -23,7 +23,7 @@ impl Throttle {
         for cgroup in cgroups {
             check_limits(self, cx, cgroup)?;
             for direction in Direction::BOTH {
-                let time = self.limit_time(cgroup, cx.now);
+                let time = self.limit_time(cgroup, cx.now).at;
                 check_waiting(self, cx, time, cgroup, direction)
                     .map_err(|what| format!("cgroup {cgroup}, {direction:?}: {what}"))?;
             }

@@ -116,7 +116,7 @@ impl Throttle {
         client: u32,
         payment: &Payment,
     ) {
-        self.sync_with_watermark(cgroup);
+        let limit_time = self.limit_time(cgroup, cx.now);
         let weight = weight_of(cx.tree, Source::Client(client));
         let &Payment { index, cost, owed, .. } = payment;
         let record = &mut cx.requests[index];
@@ -128,7 +128,6 @@ impl Throttle {
         let record = &cx.requests[index];
         let client = self.clients[client].dir_mut(direction);
         let node = &mut self.cgroups[cgroup];
-        let clock = self.clocks.get(node.clock);
         let dir = node.dir_mut(direction);
         let limiter = dir.limiter.as_deref_mut().expect("a limited cgroup has a limiter");
         let queue = dir.queue.as_deref_mut().expect("it had a source");
@@ -136,7 +135,7 @@ impl Throttle {
         let waits_on = !client.turns.is_empty();
         let turn = turn.unwrap_or(time);
         queue.fair_queue.served(&mut client.source_state, turn, weight, waits_on);
-        limiter.charge_by(clock, cx.now, cost, owed);
+        limiter.charge(limit_time, cost, owed);
         let others = before.to_others(limiter.served_ns, client.served_ns).min(waited);
         client.served_ns = client.served_ns.wrapping_add(time);
         limiter.served_ns = limiter.served_ns.wrapping_add(time);

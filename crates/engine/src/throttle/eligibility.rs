@@ -150,9 +150,8 @@ impl Throttle {
         if let Some(is_eligible) = self.is_slice_eligible(cgroup, direction) {
             return is_eligible;
         }
-        self.sync_with_watermark(cgroup);
+        let time = self.limit_time(cgroup, cx.now);
         let node = &mut self.cgroups[cgroup];
-        let clock = node.clock;
         let dir = node.dir_mut(direction);
         let Some(queue) = &dir.queue else { return false };
         let waits = !queue.fair_queue.is_empty();
@@ -165,9 +164,7 @@ impl Throttle {
         }
         // Fast path of the usual limit: one rate of I/Os.
         if let Some(until) = limiter.sole_ready_at().filter(|_| !dir.has_rw_limit) {
-            let clock = self.clocks.get(clock);
-            let ready = clock.is_open() || clock.at(cx.now) >= until;
-            if ready {
+            if time.is_lifted || time.at >= until {
                 dir.timer.disarm();
                 return true;
             }
@@ -178,7 +175,7 @@ impl Throttle {
             }
         }
         let has_part_paid = dir.has_part_paid;
-        let verdict = match node.check_any(self.clocks.get(clock), cx.now, direction) {
+        let verdict = match node.check_any(time, direction) {
             Some(verdict) if verdict == Verdict::Go || !has_part_paid => verdict,
             _ => self.check_head(cx, cgroup, direction, arrival),
         };
@@ -190,7 +187,7 @@ impl Throttle {
             }
             Verdict::Wait { until, throttled_by } => {
                 dir.throttled_by = throttled_by;
-                debug_assert!(until > self.limit_time(cgroup, cx.now), "a wait ends after now");
+                debug_assert!(until > time.at, "a wait ends after now");
                 self.arm(cx, cgroup, direction, until);
                 false
             }
@@ -239,7 +236,8 @@ impl Throttle {
                 _ if at == cgroup => return,
                 // Another head is first and may go: by a timer at once, since nothing dispatches here.
                 (false, true) if self.nearest_limit(at, direction) == at => {
-                    self.arm(cx, at, direction, self.limit_time(at, cx.now));
+                    let time = self.limit_time(at, cx.now);
+                    self.arm(cx, at, direction, time.at);
                 }
                 _ => {}
             }

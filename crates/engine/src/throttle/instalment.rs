@@ -70,13 +70,11 @@ impl Throttle {
         let units_per_io = self.prices.units_per_io();
         let mut at = self.nearest_limit(cgroup, direction);
         while at != NO_CGROUP && count > 1 {
-            self.sync_with_watermark(at);
+            let time = self.limit_time(at, cx.now);
             let node = &self.cgroups[at];
-            let clock = self.clocks.get(node.clock);
-            if !clock.is_open() {
-                let time = clock.at(cx.now);
+            if !time.is_lifted {
                 let held = |limiter: &RateLimiter| {
-                    repeats.times_in(limiter.burst_beyond_one(units_per_io, time))
+                    repeats.times_in(limiter.burst_beyond_one(units_per_io, time.at))
                 };
                 let rw_limit = node.rw_limit.as_ref().map(|rw_limit| rw_limit.limiter());
                 count = count.min(held(node.limit(direction)));
@@ -99,15 +97,15 @@ impl Throttle {
         let mut at = self.nearest_limit(cgroup, direction);
         while at != NO_CGROUP {
             let node = &self.cgroups[at];
-            let clock = self.clocks.get(node.clock);
+            let is_steered = !self.watermarks.is_real(at);
             let limiters = [
                 Some(node.limit(direction)),
                 node.rw_limit.as_ref().map(|rw_limit| rw_limit.limiter()),
             ];
             for limiter in limiters.into_iter().flatten() {
-                let most = limiter.instalment(units_per_io, !clock.is_real())?;
+                let most = limiter.instalment(units_per_io, is_steered)?;
                 // An open gate does not divide the cost.
-                if !clock.is_open() {
+                if !self.watermarks.is_lifted(at) {
                     cost = cost.within(most);
                 }
             }

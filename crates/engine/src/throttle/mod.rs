@@ -57,7 +57,7 @@ use crate::throttle::client::{ClientThrottle, TaskThrottle};
 use crate::throttle::limiter::{Arrival, Verdict};
 use crate::throttle::slice::SliceQueues;
 use crate::throttle::slots::Slots;
-use crate::throttle::watermark::Clocks;
+use crate::throttle::watermark::{LimitTime, Watermarks};
 use crate::tree::{List, NO_CGROUP, NO_INDEX, ROOT, Tree};
 use crate::types::{CgroupId, Cost, Dimension, Direction, Instant, Limits, Watermark};
 use crate::utilisation::Share;
@@ -69,8 +69,8 @@ pub(crate) struct Throttle {
     cgroups: Slots<CgroupThrottle>,
     clients: Slots<ClientThrottle>,
     tasks: Slots<TaskThrottle>,
-    /// What limits go by, and what waits for it.
-    clocks: Clocks,
+    /// Clocks of limits, and the deadlines by each.
+    watermarks: Watermarks,
     /// Requests between two limits of slices.
     slices: SliceQueues,
     prices: Prices,
@@ -101,7 +101,7 @@ impl Throttle {
             cgroups,
             clients: Slots::new(),
             tasks: Slots::new(),
-            clocks: Clocks::new(now),
+            watermarks: Watermarks::new(now),
             slices: SliceQueues::new(),
             prices,
             ready: List::EMPTY,
@@ -120,15 +120,13 @@ impl Throttle {
         for direction in Direction::BOTH {
             cgroup.dir_mut(direction).parent_limit = self.nearest_limit(parent, direction);
         }
-        let clock = self.cgroups[parent].clock;
-        cgroup.go_by(clock, self.clocks.get(clock));
-        self.clocks.enter(clock);
         self.cgroups.set(index, cgroup);
+        self.watermarks.add_cgroup(index, parent);
     }
 
     /// The cgroup in slot `index` is gone; nothing waits in it.
     pub(crate) fn remove_cgroup(&mut self, index: u32) {
-        self.clocks.leave(self.cgroups[index].clock);
+        self.watermarks.remove_cgroup(index);
         self.cgroups.set(index, CgroupThrottle::new());
         self.slices.remove_cgroup(index);
     }
@@ -184,8 +182,7 @@ impl Throttle {
 
     /// The watermark that is set for a cgroup itself.
     pub(crate) fn watermark(&self, cgroup: u32) -> Option<Watermark> {
-        let cgroup = &self.cgroups[cgroup];
-        cgroup.has_watermark.then(|| self.clocks.get(cgroup.clock).watermark())
+        self.watermarks.watermark(cgroup)
     }
 
     /// Requests waiting for a limit.
@@ -241,9 +238,14 @@ impl Throttle {
 
     // Limits.
 
-    /// What the clock of `cgroup`'s limits shows at `now`.
-    fn limit_time(&self, cgroup: u32, now: Instant) -> Instant {
-        self.clocks.get(self.cgroups[cgroup].clock).at(now)
+    /// Time of the limits of `cgroup` at `now`, which is `now` where no watermark is in use. Before each use of a limiter:
+    /// it learns here that a gate was open meanwhile.
+    #[inline]
+    fn limit_time(&mut self, cgroup: u32, now: Instant) -> LimitTime {
+        match self.watermarks.is_steered() {
+            false => LimitTime::real(now),
+            true => self.watermark_time(cgroup, now),
+        }
     }
 
     /// Whether the limits of `cgroup` let a head of `cost` go at `now`; a wait is in the time of its clock.
@@ -255,9 +257,8 @@ impl Throttle {
         cost: Cost,
         arrival: Arrival,
     ) -> Verdict<Dimension> {
-        self.sync_with_watermark(cgroup);
-        let node = &mut self.cgroups[cgroup];
-        node.check(self.clocks.get(node.clock), cx.now, direction, cost, arrival)
+        let time = self.limit_time(cgroup, cx.now);
+        self.cgroups[cgroup].check(time, direction, cost, arrival)
     }
 
     /// Charges `cost` to the limits of `cgroup`, which have let it go at `now`; it may be an instalment of what was `owed`.
@@ -269,9 +270,9 @@ impl Throttle {
         cost: Cost,
         owed: Option<Cost>,
     ) {
-        self.sync_with_watermark(cgroup);
+        let time = self.limit_time(cgroup, cx.now);
         let node = &mut self.cgroups[cgroup];
-        node.charge(self.clocks.get(node.clock), cx.now, direction, cost, owed);
+        node.charge(time, direction, cost, owed);
         if node.rw_limit.is_some() {
             self.deactivate_ineligible(cx, cgroup, direction.other());
         }
@@ -289,7 +290,7 @@ impl Throttle {
             Some(direction) => node.limiter(direction)?,
             None => node.rw_limit.as_ref()?.limiter(),
         };
-        limiter.credit_left(self.limit_time(cgroup, now), dimension.resource())
+        limiter.credit_left(self.watermarks.time(cgroup, now).at, dimension.resource())
     }
 
     // Time.
@@ -297,21 +298,21 @@ impl Throttle {
     /// Whether a watermark is in use.
     #[inline]
     pub(crate) fn is_steered(&self) -> bool {
-        self.clocks.is_steered()
+        self.watermarks.is_steered()
     }
 
     /// Time goes on to `now`, with or without a request at the device all the while.
     pub(crate) fn advance(&mut self, now: Instant, is_busy: bool) {
-        self.clocks.advance(now, is_busy);
+        self.watermarks.advance(now, is_busy);
     }
 
     /// How much the device was used within the last half second; `None` where no watermark asks for it.
     pub(crate) fn utilisation(&self) -> Option<Share> {
-        self.clocks.utilisation()
+        self.watermarks.utilisation()
     }
 
     /// Each watermark in use.
     pub(crate) fn watermarks(&self, now: Instant) -> Vec<WatermarkStats> {
-        self.clocks.stats(now)
+        self.watermarks.stats(now)
     }
 }

@@ -10,7 +10,7 @@ use crate::throttle::limiter::{Arrival, Limiter, Rates, Verdict};
 use crate::throttle::pace::Pace;
 use crate::throttle::slice::Slice;
 use crate::throttle::token::Token;
-use crate::throttle::watermark::Clock;
+use crate::throttle::watermark::LimitTime;
 use crate::types::{Cost, Instant, LimiterKind, Limits, Resource};
 
 /// Limiter of one kind.
@@ -177,29 +177,14 @@ impl RateLimiter {
         Cost::whole(left(Resource::Bytes, one.bytes), left(Resource::Ios, one.ios))
     }
 
-    /// Charges a request that goes at `now` by `clock`, or an instalment of what it `owed`.
+    /// Charges a request that goes at `time`, or an instalment of what it `owed`.
     #[inline]
-    pub(crate) fn charge_by(
-        &mut self,
-        clock: &Clock,
-        now: Instant,
-        cost: Cost,
-        owed: Option<Cost>,
-    ) {
-        match (clock.is_open(), owed) {
-            (true, _) => self.charge_lifted(clock.at(now), cost),
-            (false, None) => self.charge(clock.at(now), cost),
-            (false, Some(owed)) => {
-                self.inner.as_dyn().charge_instalment(clock.at(now), cost, owed);
-            }
-        }
-    }
-
-    #[inline]
-    fn charge(&mut self, now: Instant, cost: Cost) {
-        match &mut self.inner {
-            AnyLimiter::Pace(pace) => pace.charge(now, cost),
-            other => other.as_dyn().charge(now, cost),
+    pub(crate) fn charge(&mut self, time: LimitTime, cost: Cost, owed: Option<Cost>) {
+        match (&mut self.inner, owed) {
+            _ if time.is_lifted => self.charge_lifted(time.at, cost),
+            (AnyLimiter::Pace(pace), None) => pace.charge(time.at, cost),
+            (other, None) => other.as_dyn().charge(time.at, cost),
+            (other, Some(owed)) => other.as_dyn().charge_instalment(time.at, cost, owed),
         }
     }
 

@@ -14,9 +14,8 @@ use crate::types::{Cost, Direction, Limits, Weight};
 impl Throttle {
     /// Replaces the limits of `cgroup`, which have been checked.
     pub(crate) fn set_limits(&mut self, cx: &mut Context<'_>, cgroup: u32, limits: Limits) {
-        self.sync_with_watermark(cgroup);
         let units = self.prices.units_per_io();
-        let time = self.limit_time(cgroup, cx.now);
+        let time = self.limit_time(cgroup, cx.now).at;
         let mut presence_changed = false;
         let rw_limit = limits.rw_rates(units);
         self.cgroups[cgroup].set_limits(limits);

@@ -37,25 +37,23 @@ impl Throttle {
         at: Instant,
         stamp: u64,
     ) {
-        let node = &mut self.cgroups[cgroup];
-        let clock = node.clock;
-        let deadlines = self.clocks.deadlines_mut(clock);
-        let timer = &mut node.dir_mut(direction).timer;
+        let deadlines = self.watermarks.deadlines_mut(cgroup);
+        let timer = &mut self.cgroups[cgroup].dir_mut(direction).timer;
         if timer.fires_at() == Some(at) {
             return;
         }
         let depth = cx.tree.cgroups[cgroup].depth;
         deadlines.arm(timer, at, depth, Due { cgroup, direction }, stamp);
         if deadlines.is_full() {
-            self.sweep_deadlines(clock);
+            self.sweep_deadlines(cgroup);
         }
     }
 
-    /// Makes room for the next deadline of a clock.
+    /// Makes room for the next deadline by the clock of `cgroup`.
     #[cold]
-    fn sweep_deadlines(&mut self, clock: u16) {
+    fn sweep_deadlines(&mut self, cgroup: u32) {
         let cgroups = &self.cgroups;
-        self.clocks.deadlines_mut(clock).sweep(|due| timer_of(cgroups, due));
+        self.watermarks.deadlines_mut(cgroup).sweep(|due| timer_of(cgroups, due));
     }
 
     pub(super) fn disarm(&mut self, cgroup: u32, direction: Direction) {
@@ -81,13 +79,13 @@ impl Throttle {
     #[inline]
     pub(super) fn pop_due(&mut self, now: Instant) -> Option<Due> {
         let cgroups = &self.cgroups;
-        self.clocks.pop_due(now, |due| timer_of(cgroups, due))
+        self.watermarks.pop_due(now, |due| timer_of(cgroups, due))
     }
 
     /// Makes the earliest deadline of each clock a live one; after every call that may have voided one.
     pub(crate) fn settle_deadlines(&mut self) {
         let cgroups = &self.cgroups;
-        self.clocks.settle(|due| timer_of(cgroups, due));
+        self.watermarks.settle(|due| timer_of(cgroups, due));
     }
 
     /// When something may happen to what waits; the device has nothing to do from `rests_from` on. Right after
@@ -97,9 +95,9 @@ impl Throttle {
         &self,
         rests_from: impl FnOnce() -> Option<Instant>,
     ) -> Option<Instant> {
-        match self.clocks.is_steered() {
-            true => self.clocks.wakes(rests_from()),
-            false => self.clocks.earliest_real(),
+        match self.watermarks.is_steered() {
+            true => self.watermarks.wakes(rests_from()),
+            false => self.watermarks.earliest_real(),
         }
     }
 }

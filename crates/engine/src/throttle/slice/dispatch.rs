@@ -115,8 +115,8 @@ impl Throttle {
     }
 
     fn pending_timer_fired(&mut self, cx: &mut Context<'_>, cgroup: u32) {
-        let is_open = self.clocks.get(self.cgroups[cgroup].clock).is_open();
-        if !is_open && self.limit_time(cgroup, cx.now) < self.slices.disptime(cgroup) {
+        let time = self.limit_time(cgroup, cx.now);
+        if !time.is_lifted && time.at < self.slices.disptime(cgroup) {
             // A re-check before a far deadline: nothing is due, nothing is recomputed.
             self.schedule_pending_timer(cx, cgroup, true);
             return;
@@ -143,15 +143,14 @@ impl Throttle {
     /// Arms the timer for the instant at which a head may go, or for the re-check before it. With `stays` the instant
     /// is unchanged, and the place among timers of that instant is kept.
     fn schedule_pending_timer(&mut self, cx: &mut Context<'_>, cgroup: u32, stays: bool) {
+        let time = self.limit_time(cgroup, cx.now);
         let node = &self.cgroups[cgroup];
         let slices =
             Direction::BOTH.iter().filter_map(|&direction| node.limiter(direction)?.as_slice());
         // A virtual clock needs no re-check.
-        let rechecks = self.clocks.get(node.clock).is_real();
-        let slice_ns = slices.map(Slice::slice_ns).min().filter(|_| rechecks);
+        let slice_ns = slices.map(Slice::slice_ns).min().filter(|_| time.is_real);
         let recheck_ns = slice_ns.map_or(u64::MAX, |ns| ns.saturating_mul(RECHECK_SLICES));
-        let time = self.limit_time(cgroup, cx.now);
-        let at = self.slices.disptime(cgroup).min(time.plus_nanos(recheck_ns));
+        let at = self.slices.disptime(cgroup).min(time.at.plus_nanos(recheck_ns));
         let timer = self.cgroups[cgroup].dir(Direction::Read).timer;
         match timer.stamp().filter(|_| stays) {
             Some(stamp) => self.arm_as(cx, cgroup, Direction::Read, at, stamp),
@@ -176,7 +175,7 @@ impl Throttle {
         }
         let cost = self.head_cost(cx, cgroup, direction)?;
         match self.check_limit(cx, cgroup, direction, cost, Arrival::Queued) {
-            Verdict::Go => Some(self.limit_time(cgroup, cx.now)),
+            Verdict::Go => Some(self.limit_time(cgroup, cx.now).at),
             Verdict::Wait { until, throttled_by } => {
                 self.cgroups[cgroup].dir_mut(direction).throttled_by = throttled_by;
                 Some(until)
@@ -192,7 +191,7 @@ impl Throttle {
         quantum: u32,
     ) {
         for _ in 0..quantum {
-            let time = self.limit_time(cgroup, cx.now);
+            let time = self.limit_time(cgroup, cx.now).at;
             if self.head_may_go(cx, cgroup, direction) != Some(time) {
                 return;
             }
@@ -234,9 +233,7 @@ impl Throttle {
         if nearest == NO_CGROUP || !self.is_slice(nearest, direction) {
             return;
         }
-        self.sync_with_watermark(child);
-        self.sync_with_watermark(nearest);
-        let (below, above) = (self.limit_time(child, cx.now), self.limit_time(nearest, cx.now));
+        let [below, above] = [child, nearest].map(|at| self.limit_time(at, cx.now).at);
         let child_limiter = self.cgroups[child].limiter(direction);
         let start = child_limiter.and_then(|limiter| limiter.as_slice()).map(Slice::slice_start);
         let start = start.unwrap_or(below).moved(below, above);

@@ -6,8 +6,27 @@ use crate::throttle::deadlines::Deadlines;
 use crate::types::{Instant, Watermark, WatermarkMode};
 use crate::utilisation::Sliding;
 
+/// What the limits of a cgroup go by at one instant: all that a limit knows of its watermark.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LimitTime {
+    /// What their clock shows.
+    pub(crate) at: Instant,
+    /// Whether the gate is open, so that limits do not bind.
+    pub(crate) is_lifted: bool,
+    /// Whether that is the real time, and limits always bind.
+    pub(crate) is_real: bool,
+}
+
+impl LimitTime {
+    /// That of limits without a watermark.
+    #[inline]
+    pub(crate) fn real(now: Instant) -> LimitTime {
+        LimitTime { at: now, is_lifted: false, is_real: true }
+    }
+}
+
 /// Clock of all limits with one watermark, and their deadlines.
-pub(crate) struct Clock {
+pub(super) struct Clock {
     watermark: Watermark,
     /// Cgroups that go by it.
     pub(super) users: u32,
@@ -51,12 +70,12 @@ impl Clock {
         }
     }
 
-    pub(crate) fn watermark(&self) -> Watermark {
+    pub(super) fn watermark(&self) -> Watermark {
         self.watermark
     }
 
     /// What it shows at `now`.
-    pub(crate) fn at(&self, now: Instant) -> Instant {
+    pub(super) fn at(&self, now: Instant) -> Instant {
         now.plus_nanos(self.offset_ns)
     }
 
@@ -69,13 +88,18 @@ impl Clock {
         self.offset_ns
     }
 
+    /// The same, and whether limits bind.
+    pub(super) fn time(&self, now: Instant) -> LimitTime {
+        LimitTime { at: self.at(now), is_lifted: self.is_open(), is_real: self.is_real() }
+    }
+
     /// Whether the gate is open: limits do not bind.
-    pub(crate) fn is_open(&self) -> bool {
+    pub(super) fn is_open(&self) -> bool {
         matches!(&self.mode, ClockMode::Gate(sampler) if sampler.is_open())
     }
 
     /// Last opening of the gate, if there is one.
-    pub(crate) fn gate_epoch(&self) -> GateEpoch {
+    pub(super) fn gate_epoch(&self) -> GateEpoch {
         match &self.mode {
             ClockMode::Gate(sampler) => sampler.gate_epoch(),
             ClockMode::Real | ClockMode::Proportional(_) => GateEpoch::default(),
@@ -83,7 +107,7 @@ impl Clock {
     }
 
     /// Whether it is the real time, and limits always bind.
-    pub(crate) fn is_real(&self) -> bool {
+    pub(super) fn is_real(&self) -> bool {
         matches!(self.mode, ClockMode::Real)
     }
 

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use crate::throttle::limiter::{Arrival, Verdict};
 use crate::throttle::timers::timer_of;
+use crate::throttle::watermark::LimitTime;
 use crate::throttle::{Context, Throttle};
 use crate::tree::NO_CGROUP;
 use crate::types::{Cost, Direction, Instant, Watermark};
@@ -14,7 +15,7 @@ impl Throttle {
     /// watermark is in use.
     #[inline]
     pub(crate) fn note_if_unlimited(&mut self, cgroup: u32, direction: Direction) {
-        if self.clocks.is_steered() {
+        if self.watermarks.is_steered() {
             self.note_if_unlimited_steered(cgroup, direction);
         }
     }
@@ -22,49 +23,44 @@ impl Throttle {
     #[inline(never)]
     fn note_if_unlimited_steered(&mut self, cgroup: u32, direction: Direction) {
         if !self.follows_utilisation(cgroup, direction) {
-            self.clocks.note_unlimited_demand();
+            self.watermarks.note_unlimited_demand();
         }
     }
 
     /// Whether any limit of `cgroup` and above follows the device's utilisation.
     fn follows_utilisation(&self, cgroup: u32, direction: Direction) -> bool {
         let mut at = self.nearest_limit(cgroup, direction);
-        while at != NO_CGROUP && self.clocks.get(self.cgroups[at].clock).is_real() {
+        while at != NO_CGROUP && self.watermarks.is_real(at) {
             at = self.parent_limit(at, direction);
         }
         at != NO_CGROUP
     }
 
-    /// Applies a gate opening that the limits of `cgroup` do not know yet: at most a burst stays as debt of what went before
-    /// (spec/throttle 2.6). Call it before each use of a limiter; an opening then visits no cgroup.
-    #[inline]
-    pub(crate) fn sync_with_watermark(&mut self, cgroup: u32) {
-        if self.clocks.is_steered() {
-            self.sync_with_gate(cgroup);
-        }
-    }
-
+    /// Reads the clock of `cgroup`'s limits, and applies a gate opening that they do not know yet: at most a burst stays as
+    /// debt of what went before (spec/throttle 2.6). So an opening visits no cgroup.
     #[inline(never)]
-    fn sync_with_gate(&mut self, cgroup: u32) {
-        let node = &mut self.cgroups[cgroup];
-        node.sync_with_watermark(self.clocks.get(node.clock).gate_epoch());
+    pub(in crate::throttle) fn watermark_time(&mut self, cgroup: u32, now: Instant) -> LimitTime {
+        if let Some(opened) = self.watermarks.take_opening(cgroup) {
+            self.cgroups[cgroup].forgive(opened);
+        }
+        self.watermarks.time(cgroup, now)
     }
 
     /// Advances the virtual clock whose first deadline is nearest, and fires that deadline. The device is idle. False
     /// if no clock may advance. O(clocks + log armed).
     pub(crate) fn advance_virtual_clock(&mut self, cx: &mut Context<'_>) -> bool {
         let cgroups = &self.cgroups;
-        let due = self.clocks.pop_early(
+        let due = self.watermarks.pop_early(
             cx.now,
             |due| timer_of(cgroups, due),
-            |cgroup| cx.tree.cgroups.get(cgroup).map(|_| cgroups[cgroup].confidence),
+            |cgroup| cx.tree.cgroups.get(cgroup).is_some(),
         );
         let Some(due) = due else { return false };
         self.fire(cx, due);
         while let Some(due) = self.pop_due(cx.now) {
             self.fire(cx, due);
         }
-        while let Some(clock) = self.clocks.overflowing() {
+        while let Some(clock) = self.watermarks.overflowing() {
             self.reset_clock_offset(cx, clock);
         }
         true
@@ -80,13 +76,13 @@ impl Throttle {
         cost: Cost,
     ) {
         let nearest = self.nearest_limit(cgroup, direction);
-        if let Some(overdue) = self.clocks.anticipation.overdue()
+        if let Some(overdue) = self.watermarks.anticipation.overdue()
             && cx.tree.cgroups.get(overdue).is_some()
         {
-            self.cgroups[overdue].confidence.learn(false);
+            self.watermarks.confidence_mut(overdue).learn(false);
         }
         let due = self.next_due(cx, nearest, direction, cost);
-        self.clocks.anticipation.leave(due.map(|due| (nearest, due)));
+        self.watermarks.anticipation.leave(due.map(|due| (nearest, due)));
     }
 
     /// Instant at which the limits from `nearest` upwards would allow another request of `cost`, without an advance of
@@ -108,13 +104,12 @@ impl Throttle {
             if !self.cgroups[at].limit(direction).has_forecast() {
                 return None;
             }
-            let clock = self.clocks.get(self.cgroups[at].clock);
-            let (is_real, time) = (clock.is_real(), clock.at(cx.now));
+            let time = self.limit_time(at, cx.now);
             let wait_ns = match self.check_limit(cx, at, direction, cost, Arrival::Fresh) {
                 Verdict::Go => 0,
                 // A limit on real time would hold it back.
-                Verdict::Wait { .. } if is_real => return None,
-                Verdict::Wait { until, .. } => until.nanos_since(time),
+                Verdict::Wait { .. } if time.is_real => return None,
+                Verdict::Wait { until, .. } => until.nanos_since(time.at),
             };
             latest = latest.max(Some(cx.now.plus_nanos(wait_ns)));
             at = self.parent_limit(at, direction);
@@ -124,8 +119,8 @@ impl Throttle {
 
     /// Notes the return of an anticipated client, whose nearest limit is at `nearest`.
     pub(crate) fn note_return(&mut self, nearest: u32) {
-        if let Some(in_time) = self.clocks.anticipation.returns(nearest) {
-            self.cgroups[nearest].confidence.learn(in_time);
+        if let Some(in_time) = self.watermarks.anticipation.returns(nearest) {
+            self.watermarks.confidence_mut(nearest).learn(in_time);
         }
     }
 
@@ -138,11 +133,11 @@ impl Throttle {
         watermark: Option<Watermark>,
     ) -> bool {
         let clock = match watermark {
-            Some(watermark) => self.clocks.find(cx.now, watermark),
+            Some(watermark) => self.watermarks.find(cx.now, watermark),
             None => Some(self.clock_above(cx, cgroup)),
         };
         let Some(clock) = clock else { return false };
-        self.cgroups[cgroup].has_watermark = watermark.is_some();
+        self.watermarks.set_has_watermark(cgroup, watermark.is_some());
         self.spread_clock(cx, cgroup, clock);
         true
     }
@@ -150,14 +145,14 @@ impl Throttle {
     /// The clock that `cgroup` goes by where it has no watermark of its own.
     fn clock_above(&self, cx: &mut Context<'_>, cgroup: u32) -> u16 {
         match cx.tree.cgroups[cgroup].parent {
-            NO_CGROUP => super::clocks::REAL,
-            parent => self.cgroups[parent].clock,
+            NO_CGROUP => super::watermarks::REAL,
+            parent => self.watermarks.clock_of(parent),
         }
     }
 
     /// Updates the clock of `cgroup` after a move.
     pub(crate) fn review_clock(&mut self, cx: &mut Context<'_>, cgroup: u32) {
-        if !self.cgroups[cgroup].has_watermark {
+        if !self.watermarks.has_watermark(cgroup) {
             let clock = self.clock_above(cx, cgroup);
             self.spread_clock(cx, cgroup, clock);
         }
@@ -169,25 +164,16 @@ impl Throttle {
         // Parents come first.
         for at in cx.tree.subtree(top) {
             let parent = cx.tree.cgroups[at].parent;
-            if !self.cgroups[at].has_watermark && changed.contains(&parent) {
+            if !self.watermarks.has_watermark(at) && changed.contains(&parent) {
                 changed.insert(at);
             }
         }
         for &at in &changed {
-            self.sync_with_watermark(at);
-            let old = self.cgroups[at].clock;
-            let (before, after) =
-                (self.clocks.get(old).at(cx.now), self.clocks.get(clock).at(cx.now));
-            let node = &mut self.cgroups[at];
-            node.go_by(clock, self.clocks.get(clock));
-            node.shift(before, after);
-            self.slices.shift(at, before, after);
-            self.clocks.leave(old);
-            self.clocks.enter(clock);
-            self.disarm(at, Direction::Read);
-            self.disarm(at, Direction::Write);
+            self.limit_time(at, cx.now);
+            let (before, after) = self.watermarks.go_by(at, clock, cx.now);
+            self.rebase_cgroup(at, before, after);
         }
-        self.clocks.review(cx.now);
+        self.watermarks.review(cx.now);
         for &at in &changed {
             self.limits_changed(cx, at);
         }
@@ -195,19 +181,23 @@ impl Throttle {
 
     /// Resets the offset of `clock`, and rebases its cgroups. O(cgroups), once in 73 years of its time.
     fn reset_clock_offset(&mut self, cx: &mut Context<'_>, clock: u16) {
-        let before = self.clocks.get(clock).at(cx.now);
-        self.clocks.reset_offset(clock);
+        let before = self.watermarks.reset_offset(clock, cx.now);
         let all: Vec<u32> = cx.tree.cgroups.iter().map(|(index, _)| index).collect();
-        let of_clock = all.into_iter().filter(|&at| self.cgroups[at].clock == clock);
+        let of_clock = all.into_iter().filter(|&at| self.watermarks.clock_of(at) == clock);
         let of_clock: Vec<u32> = of_clock.collect();
         for &at in &of_clock {
-            self.cgroups[at].shift(before, cx.now);
-            self.slices.shift(at, before, cx.now);
-            self.disarm(at, Direction::Read);
-            self.disarm(at, Direction::Write);
+            self.rebase_cgroup(at, before, cx.now);
         }
         for &at in &of_clock {
             self.limits_changed(cx, at);
         }
+    }
+
+    /// Rebases all times of `cgroup`: its new clock shows `after` when the old one shows `before`. Its timers are disarmed.
+    fn rebase_cgroup(&mut self, cgroup: u32, before: Instant, after: Instant) {
+        self.cgroups[cgroup].shift(before, after);
+        self.slices.shift(cgroup, before, after);
+        self.disarm(cgroup, Direction::Read);
+        self.disarm(cgroup, Direction::Write);
     }
 }

@@ -1,11 +1,12 @@
-//! Clocks of one device: real time, and a virtual clock for each watermark in use.
+//! Watermarks of one device: real time, a virtual clock for each watermark in use, and the cgroups that go by each.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::anticipation::Anticipation;
-use super::{Clock, Confidence};
-use crate::throttle::deadlines::{Due, Timer};
+use super::anticipation::{Anticipation, Confidence};
+use super::clock::{Clock, LimitTime};
+use super::gate::GateEpoch;
+use crate::throttle::deadlines::{Deadlines, Due, Timer};
 use crate::types::{Instant, Watermark};
 use crate::utilisation::{Busy, Share};
 
@@ -25,9 +26,12 @@ pub struct WatermarkStats {
     pub is_open: bool,
 }
 
-/// The clocks. The first is real time, for cgroups without a watermark. Alone, it costs one branch.
-pub(crate) struct Clocks {
+/// The clocks, and which cgroup goes by which. The first clock is real time, for cgroups without a watermark. Alone, it
+/// costs one branch.
+pub(crate) struct Watermarks {
     clocks: Vec<Clock>,
+    /// By cgroup, as far as any had a watermark; the others go by real time.
+    followers: Vec<Follower>,
     busy: Busy,
     /// Clients anticipated before a clock is set forward.
     pub(super) anticipation: Anticipation,
@@ -35,28 +39,144 @@ pub(crate) struct Clocks {
     steered: bool,
 }
 
+/// What one cgroup goes by.
+#[derive(Clone, Copy)]
+struct Follower {
+    /// Clock of its limits, which is its watermark.
+    clock: u16,
+    /// Whether its watermark was set here rather than above.
+    has_watermark: bool,
+    /// Confidence that its next request follows the answer to the last one.
+    confidence: Confidence,
+    /// Last gate opening that its limits have applied.
+    gate_epoch: u32,
+}
+
+impl Follower {
+    fn of(clock: u16, gate_epoch: u32) -> Follower {
+        Follower { clock, has_watermark: false, confidence: Confidence::default(), gate_epoch }
+    }
+}
+
 /// The real time.
 pub(crate) const REAL: u16 = 0;
 
-impl Clocks {
-    pub(crate) fn new(now: Instant) -> Clocks {
-        let mut real = Clock::new(now, Watermark::HARD);
-        // The root.
-        real.users = 1;
-        Clocks {
-            clocks: vec![real],
+impl Watermarks {
+    pub(crate) fn new(now: Instant) -> Watermarks {
+        Watermarks {
+            clocks: vec![Clock::new(now, Watermark::HARD)],
+            followers: Vec::new(),
             busy: Busy::new(now),
             anticipation: Anticipation::new(now),
             steered: false,
         }
     }
 
+    /// Whether a watermark is in use.
+    #[inline]
     pub(crate) fn is_steered(&self) -> bool {
         self.steered
     }
 
-    pub(crate) fn get(&self, clock: u16) -> &Clock {
-        &self.clocks[usize::from(clock)]
+    // Cgroups.
+
+    /// The cgroup in slot `index` is new, below `parent`: it goes by what its parent goes by.
+    pub(crate) fn add_cgroup(&mut self, index: u32, parent: u32) {
+        let clock = self.clock_of(parent);
+        if clock != REAL {
+            self.follow(index, clock);
+        }
+    }
+
+    /// The cgroup in slot `index` is gone.
+    pub(crate) fn remove_cgroup(&mut self, index: u32) {
+        if let Some(follower) = self.followers.get_mut(index as usize) {
+            let clock = core::mem::replace(follower, Follower::of(REAL, 0)).clock;
+            self.leave(clock);
+        }
+    }
+
+    /// Clock that a cgroup goes by.
+    #[inline]
+    pub(crate) fn clock_of(&self, cgroup: u32) -> u16 {
+        self.followers.get(cgroup as usize).map_or(REAL, |follower| follower.clock)
+    }
+
+    /// The watermark that is set for a cgroup itself.
+    pub(crate) fn watermark(&self, cgroup: u32) -> Option<Watermark> {
+        let follower = self.followers.get(cgroup as usize)?;
+        follower.has_watermark.then(|| self.clocks[usize::from(follower.clock)].watermark())
+    }
+
+    pub(super) fn has_watermark(&self, cgroup: u32) -> bool {
+        self.followers.get(cgroup as usize).is_some_and(|follower| follower.has_watermark)
+    }
+
+    /// Notes whether the watermark of `cgroup` is set for itself.
+    pub(super) fn set_has_watermark(&mut self, cgroup: u32, has_watermark: bool) {
+        self.follower_mut(cgroup).has_watermark = has_watermark;
+    }
+
+    /// Moves `cgroup` to `clock`. Openings of the old one must have been applied. Answers what the old one shows, and what
+    /// the new one shows.
+    pub(super) fn go_by(&mut self, cgroup: u32, clock: u16, now: Instant) -> (Instant, Instant) {
+        let old = self.clock_of(cgroup);
+        let times = [old, clock].map(|clock| self.clocks[usize::from(clock)].at(now));
+        self.leave(old);
+        self.follow(cgroup, clock);
+        times.into()
+    }
+
+    fn follow(&mut self, cgroup: u32, clock: u16) {
+        let gate_epoch = self.clocks[usize::from(clock)].gate_epoch().number;
+        let follower = self.follower_mut(cgroup);
+        *follower = Follower { clock, gate_epoch, ..*follower };
+        self.clocks[usize::from(clock)].users += u32::from(clock != REAL);
+    }
+
+    fn leave(&mut self, clock: u16) {
+        if clock != REAL {
+            self.clocks[usize::from(clock)].users -= 1;
+            self.steered = self.is_any_used();
+        }
+    }
+
+    fn follower_mut(&mut self, cgroup: u32) -> &mut Follower {
+        let at = cgroup as usize;
+        if at >= self.followers.len() {
+            self.followers.resize(at + 1, Follower::of(REAL, 0));
+        }
+        &mut self.followers[at]
+    }
+
+    /// Confidence in `cgroup`, to learn from.
+    pub(super) fn confidence_mut(&mut self, cgroup: u32) -> &mut Confidence {
+        &mut self.follower_mut(cgroup).confidence
+    }
+
+    // Time.
+
+    /// Time of the limits of `cgroup` at `now`; `Throttle::limit_time` reads it before a limiter is used.
+    pub(crate) fn time(&self, cgroup: u32, now: Instant) -> LimitTime {
+        self.clocks[usize::from(self.clock_of(cgroup))].time(now)
+    }
+
+    /// Whether the gate of `cgroup` is open.
+    pub(crate) fn is_lifted(&self, cgroup: u32) -> bool {
+        self.clocks[usize::from(self.clock_of(cgroup))].is_open()
+    }
+
+    /// Whether the limits of `cgroup` go by the real time.
+    pub(crate) fn is_real(&self, cgroup: u32) -> bool {
+        self.clocks[usize::from(self.clock_of(cgroup))].is_real()
+    }
+
+    /// The gate opening that the limits of `cgroup` have not been told of; it counts as told then.
+    pub(super) fn take_opening(&mut self, cgroup: u32) -> Option<Instant> {
+        let follower = self.followers.get_mut(cgroup as usize)?;
+        let GateEpoch { number, at } = self.clocks[usize::from(follower.clock)].gate_epoch();
+        let is_new = number != 0 && core::mem::replace(&mut follower.gate_epoch, number) != number;
+        is_new.then_some(at)
     }
 
     /// Clock of `watermark`, created on first use; `None` if all numbers are taken.
@@ -76,19 +196,6 @@ impl Clocks {
             Some(at)
         });
         at.map(|at| at as u16)
-    }
-
-    /// One cgroup more goes by `clock`.
-    pub(crate) fn enter(&mut self, clock: u16) {
-        self.clocks[usize::from(clock)].users += 1;
-    }
-
-    /// One fewer.
-    pub(crate) fn leave(&mut self, clock: u16) {
-        self.clocks[usize::from(clock)].users -= 1;
-        if clock != REAL {
-            self.steered = self.is_any_used();
-        }
     }
 
     /// Updates whether a virtual clock is in use, after cgroups have entered.
@@ -143,10 +250,9 @@ impl Clocks {
 
     // What waits.
 
-    pub(crate) fn deadlines_mut(
-        &mut self,
-        clock: u16,
-    ) -> &mut crate::throttle::deadlines::Deadlines {
+    /// Deadlines of all cgroups that go by the clock of `cgroup`.
+    pub(crate) fn deadlines_mut(&mut self, cgroup: u32) -> &mut Deadlines {
+        let clock = self.clock_of(cgroup);
         &mut self.clocks[usize::from(clock)].deadlines
     }
 
@@ -173,19 +279,20 @@ impl Clocks {
     }
 
     /// Advances the virtual clock with the shortest way to its first deadline, and pops that. The device is idle.
-    /// `confidence_of` is a cgroup's confidence: a clock that lends its headroom may wait for an anticipated one.
+    /// A clock that lends its headroom may wait for an anticipated cgroup, if that `exists`.
     pub(super) fn pop_early(
         &mut self,
         now: Instant,
         timer_of: impl Fn(Due) -> Option<Timer>,
-        confidence_of: impl Fn(u32) -> Option<Confidence>,
+        exists: impl Fn(u32) -> bool,
     ) -> Option<Due> {
         let Some((mut by, mut index)) = self.next_early(now, &timer_of, |_| true) else {
             self.anticipation.stop_waiting();
             return None;
         };
         if self.clocks[index].anticipates()
-            && let Some(confidence) = self.anticipation.awaited_cgroup().and_then(confidence_of)
+            && let Some(awaited) = self.anticipation.awaited_cgroup().filter(|&at| exists(at))
+            && let confidence = self.follower_mut(awaited).confidence
             && self.anticipation.is_worth_waiting_for(now.plus_nanos(by), confidence)
         {
             (by, index) = self.next_early(now, &timer_of, |clock| !clock.anticipates())?;
@@ -224,8 +331,12 @@ impl Clocks {
         far.map(|index| index as u16)
     }
 
-    pub(super) fn reset_offset(&mut self, clock: u16) {
-        self.clocks[usize::from(clock)].reset_offset();
+    /// Resets the offset of a clock; answers what it showed before.
+    pub(super) fn reset_offset(&mut self, clock: u16, now: Instant) -> Instant {
+        let clock = &mut self.clocks[usize::from(clock)];
+        let before = clock.at(now);
+        clock.reset_offset();
+        before
     }
 
     /// Makes the earliest deadline of each clock a live one.
@@ -235,13 +346,13 @@ impl Clocks {
         }
     }
 
-    /// The first deadline of the real time, where no other clock is in use. Right after [`Clocks::settle`].
+    /// The first deadline of the real time, where no other clock is in use. Right after [`Watermarks::settle`].
     #[inline]
     pub(crate) fn earliest_real(&self) -> Option<Instant> {
         self.clocks[usize::from(REAL)].deadlines.earliest()
     }
 
-    /// Next instant at which something may happen to waiting requests. Right after [`Clocks::settle`].
+    /// Next instant at which something may happen to waiting requests. Right after [`Watermarks::settle`].
     pub(crate) fn wakes(&self, rests_from: Option<Instant>) -> Option<Instant> {
         let anticipation = self.anticipation.until();
         self.clocks.iter().filter_map(|clock| clock.wakes(rests_from, anticipation)).min()
