@@ -124,7 +124,7 @@ fn a_flood_of_failed_accepts_makes_few_log_lines() {
     eventually("a hundred accepts have failed", || {
         // With descriptors again the control socket answers, and waiting clients are accepted.
         server.limit_open_files(1000);
-        failed = server.status().number("accepts_failed");
+        failed = server.whole_status().number("listeners/accepts_failed");
         server.limit_open_files(files);
         waiting.push(nbd::dial(server.socket()));
         failed >= 100
@@ -132,10 +132,14 @@ fn a_flood_of_failed_accepts_makes_few_log_lines() {
     server.limit_open_files(1000);
     drop(waiting);
     Client::of(&server).read(0, 512).expect("it serves on");
-    let status = server.status();
-    let left_out = status.number("log_lines_left_out");
+    let status = server.whole_status();
+    let left_out = status.number("listeners/log_lines_left_out");
     let lines = server.log().matches("cannot accept a connection").count() as u64;
-    assert!(lines >= 1 && lines + left_out == status.number("accepts_failed"), "{}", server.log());
+    assert!(
+        lines >= 1 && lines + left_out == status.number("listeners/accepts_failed"),
+        "{}",
+        server.log()
+    );
     // A slow machine takes long to make a hundred fail: a line every two seconds then.
     assert!(lines * 2 < failed, "{lines} lines tell of {failed} failed accepts");
     server.stop();

@@ -3,7 +3,7 @@
 use std::fs;
 
 use rustix::process::Signal;
-use weir_tests::nbd::Client;
+use weir_tests::nbd::{self, Client};
 use weir_tests::{Place, Server, eventually, peer, weir};
 
 const CONFIG: &str = r#"
@@ -148,4 +148,81 @@ fn a_terminal_that_closes_ends_its_server() {
     ];
     assert_eq!(python.run(&words).trim(), "0");
     assert!(!place.socket("nbd.sock").exists() && !place.socket("control.sock").exists());
+}
+
+/// An image of 4 MiB that holds `byte` everywhere.
+fn image(place: &Place, name: &str, byte: u8) -> String {
+    let path = place.file(name);
+    fs::write(&path, vec![byte; 4 << 20]).expect("a file can be written");
+    format!("[device.{name}]\n path = {path:?}\n")
+}
+
+#[test]
+fn devices_and_exports_come_and_go_while_another_is_read() {
+    let place = Place::new();
+    let server = Server::config(&place, CONFIG);
+    let mut staying = Client::of(&server);
+    for round in 1..4 {
+        let added = image(&place, "added", round);
+        let with = |text: &str| {
+            format!(
+                "{text}{added}[export.new]\n device = \"added\"\n cgroup = \"/vm1\"\n range = \"1M..\"\n"
+            )
+        };
+        reload(&place, &server, with, "configuration read again");
+        let mut client = Client::open(nbd::dial(server.socket()), "new").expect("it is served");
+        assert_eq!(client.size(), 3 << 20);
+        assert_eq!(client.read(512, 512).expect("it can be read"), [round; 512]);
+        staying.read(0, 512).expect("the other one goes on");
+        let without = |text: &str| text[..text.find("[device.added]").expect("it is there")].into();
+        reload(&place, &server, without, "export `new` has 1 connections");
+        client.read(0, 512).expect("nothing has changed");
+        drop(client);
+        eventually("its seat is free", || server.devices()[2].number("connections") == 0);
+        let again = |text: &str| text.to_owned();
+        reload(&place, &server, again, "configuration read again");
+        assert!(Client::open(nbd::dial(server.socket()), "new").is_err(), "it is gone");
+        assert_eq!(server.devices().len(), 2);
+    }
+    staying.read(0, 512).expect("all the time");
+    server.stop();
+}
+
+#[test]
+fn the_first_device_can_go() {
+    let place = Place::new();
+    let server = Server::config(&place, CONFIG);
+    let change = |text: &str| {
+        let first = "[device.disk]\n    path = \"memory:1M\"\n";
+        assert!(text.contains(first));
+        text.replace(first, "")
+            .replace("\"io.max\" = \"disk riops=1000\"", "")
+            .replace("device = \"disk\"", "device = \"spare\"")
+    };
+    reload(&place, &server, change, "configuration read again");
+    Client::of(&server).read(0, 512).expect("the other device has the export now");
+    assert_eq!(server.devices().len(), 1);
+    server.stop();
+}
+
+#[test]
+fn a_device_that_cannot_be_opened_leaves_the_others() {
+    let place = Place::new();
+    let lost = image(&place, "lost", 1);
+    let config = format!("{CONFIG}{lost}[export.lost]\n device = \"lost\"\n cgroup = \"/vm1\"\n");
+    let server = Server::config(&place, &config);
+    assert_eq!(server.devices().len(), 3);
+    server.stop();
+    fs::remove_file(place.file("lost")).expect("it is there");
+    let server = Server::config_in_part(&place, &config, 1);
+    assert_eq!(server.devices().len(), 2);
+    assert!(server.log().contains("device left out"), "{}", server.log());
+    Client::of(&server).read(0, 512).expect("the others are served");
+    reload(&place, &server, str::to_owned, "configuration read again");
+    assert_eq!(server.devices().len(), 2, "still");
+    image(&place, "lost", 2);
+    reload(&place, &server, str::to_owned, "configuration read again");
+    let mut client = Client::open(nbd::dial(server.socket()), "lost").expect("it is served now");
+    assert_eq!(client.read(0, 512).expect("it can be read"), [2; 512]);
+    server.stop();
 }

@@ -72,14 +72,23 @@ impl Server {
     /// When it does not start.
     #[track_caller]
     pub fn config(place: &Place, config: &str) -> Server {
+        let listeners = 1 + usize::from(config.contains("listen = "));
+        Server::config_in_part(place, config, config.matches("[export.").count() * listeners)
+    }
+
+    /// Likewise, where it is to serve `uris`, which may be fewer than the configuration has.
+    ///
+    /// # Panics
+    /// When it does not start.
+    #[track_caller]
+    pub fn config_in_part(place: &Place, config: &str, uris: usize) -> Server {
         let socket = place.socket("nbd.sock");
         let path = place.file("weir.toml");
         let text = format!("[server]\nsocket = {socket:?}\n{config}");
         fs::write(&path, &text).expect("a file can be written");
         let mut command = Command::new(weir());
         command.arg("serve").arg(&path);
-        let listeners = 1 + usize::from(config.contains("listen = "));
-        start(command, place, &socket, config.matches("[export.").count() * listeners)
+        start(command, place, &socket, uris)
             .unwrap_or_else(|refused| panic!("{}\n{}", refused.status, refused.log))
     }
 
@@ -168,11 +177,19 @@ impl Server {
     /// When it fails.
     #[track_caller]
     pub fn devices(&self) -> Vec<Device> {
-        let ran = self.ask("status", &["--format", "json", "--interval", "10ms"]);
-        let mut status: serde_json::Value =
-            serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
+        let mut status = self.whole_status().0;
         let devices = status["devices"].as_array_mut().expect("it has devices");
         devices.drain(..).map(Device).collect()
+    }
+
+    /// `weir status --format json`, as it is.
+    ///
+    /// # Panics
+    /// When it fails.
+    #[track_caller]
+    pub fn whole_status(&self) -> Device {
+        let ran = self.ask("status", &["--format", "json", "--interval", "10ms"]);
+        Device(serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}")))
     }
 
     /// `weir set CGROUP KEY VALUE`.

@@ -5,9 +5,11 @@ use weir_engine::settings::{LowLatency, PrioClass};
 use weir_engine::{
     ChangeError, CreateError, LimiterKind, Limits, Path, SchedulerKind, Watermark, Weight,
 };
+use weir_nbd::ExportId;
 use weir_text::BfqError;
 
-use crate::device::Arrived;
+use crate::device::{Arrived, Greeting};
+use crate::exports::ExportPlace;
 use crate::status::DeviceStatus;
 
 /// A command for one device thread. Each is carried out between two turns of its loop.
@@ -58,8 +60,14 @@ pub enum Command {
         /// Gets the answer.
         reply: oneshot::Sender<Result<(), SetError>>,
     },
+    /// Shake hands with a connection that has been accepted.
+    Greet(Greeting),
     /// Serve a connection that another thread has shaken hands with.
     Adopt(Box<Arrived>),
+    /// Let connections to an export in; from now on to this place, if it is served already.
+    ServeExport(ExportPlace),
+    /// Serve an export no more: its connections are closed, with what waits of theirs withdrawn.
+    CloseExport(ExportId),
     /// As [`crate::DeviceHandle::drain`].
     Drain,
 }

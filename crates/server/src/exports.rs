@@ -2,58 +2,98 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use weir_engine::Path;
 use weir_nbd::{Export, ExportId, Exports};
 
 use crate::seats::{NoSeat, Seat};
 
+/// Number of a device, which no other has while the server runs.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct DeviceId(pub(crate) u32);
+
 /// One export.
 #[derive(Clone, Debug)]
 pub(crate) struct Served {
-    /// What clients are told.
+    /// What clients are told; its id is the server's for as long as it runs.
     pub(crate) nbd: Export,
-    /// Index of the device.
-    pub(crate) device: usize,
+    pub(crate) device: DeviceId,
     /// Where its connections belong.
     pub(crate) cgroup: Path,
     /// First byte of the device that is served.
     pub(crate) start: u64,
+    /// Connections that it may have.
+    pub(crate) connections_max: u32,
 }
 
-/// All exports; does not change while the server runs.
-#[derive(Debug, Default)]
+/// Where connections to an export belong, as the thread of its device knows it.
+#[derive(Clone, Debug)]
+pub struct ExportPlace {
+    pub(crate) export: ExportId,
+    pub(crate) name: String,
+    pub(crate) cgroup: Path,
+}
+
+impl Served {
+    /// Whether a client finds the same, but for how many others there may be.
+    pub(crate) fn is_like(&self, other: &Served) -> bool {
+        (&self.nbd, self.device, &self.cgroup, self.start)
+            == (&other.nbd, other.device, &other.cgroup, other.start)
+    }
+
+    pub(crate) fn place(&self) -> ExportPlace {
+        let (export, name) = (self.nbd.id, self.nbd.name.clone());
+        ExportPlace { export, name, cgroup: self.cgroup.clone() }
+    }
+}
+
+/// All exports at one moment.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct ExportTable {
-    exports: Vec<Served>,
+    /// In the order of the configuration.
+    exports: Vec<Arc<Served>>,
     by_name: BTreeMap<String, usize>,
+    by_id: BTreeMap<ExportId, usize>,
 }
 
 impl ExportTable {
-    /// Adds an export; its id is set here.
-    pub(crate) fn push(&mut self, mut export: Served) {
+    pub(crate) fn push(&mut self, export: Arc<Served>) {
         let index = self.exports.len();
-        // The configuration bounds the number of exports far below 2^32.
-        export.nbd.id = ExportId(index as u32);
         self.by_name.insert(export.nbd.name.clone(), index);
+        self.by_id.insert(export.nbd.id, index);
         self.exports.push(export);
     }
 
-    pub(crate) fn get(&self, id: ExportId) -> &Served {
-        &self.exports[id.0 as usize]
+    /// `None` once it has been removed.
+    pub(crate) fn get(&self, id: ExportId) -> Option<&Arc<Served>> {
+        self.by_id.get(&id).map(|&index| &self.exports[index])
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Served> {
+    /// By its own name: there is no default here.
+    pub(crate) fn named(&self, name: &str) -> Option<&Arc<Served>> {
+        self.by_name.get(name).map(|&index| &self.exports[index])
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Served>> {
         self.exports.iter()
+    }
+}
+
+impl FromIterator<Arc<Served>> for ExportTable {
+    fn from_iter<I: IntoIterator<Item = Arc<Served>>>(exports: I) -> ExportTable {
+        let mut table = ExportTable::default();
+        exports.into_iter().for_each(|export| table.push(export));
+        table
     }
 }
 
 impl Exports for ExportTable {
     /// By name; an empty name is the default export, which is the only one where there is only one.
     fn find(&self, name: &str) -> Option<&Export> {
-        let found = self.by_name.get(name).map(|&index| &self.exports[index].nbd);
-        match found {
-            None if name.is_empty() && self.exports.len() == 1 => Some(&self.exports[0].nbd),
-            found => found,
+        match (self.named(name), &self.exports[..]) {
+            (None, [only]) if name.is_empty() => Some(&only.nbd),
+            (found, _) => found.map(|export| &export.nbd),
         }
     }
 
@@ -90,8 +130,9 @@ impl Exports for Admission<'_> {
     }
 
     fn admit(&self, export: &Export) -> Result<(), &'static str> {
+        let max = self.table.get(export.id).map_or(0, |export| export.connections_max);
         match &mut **self.seat.borrow_mut() {
-            Ok(seat) => seat.choose(export.id).map_err(|reason| {
+            Ok(seat) => seat.choose(export.id, max).map_err(|reason| {
                 self.refused.set(Some(reason));
                 reason.words()
             }),

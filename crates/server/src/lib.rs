@@ -6,19 +6,24 @@
 
 #![forbid(unsafe_code)]
 
+mod change;
 mod command;
 pub mod control;
 mod device;
 mod exports;
+mod front;
 mod log_limit;
 mod presence;
-pub mod reload;
+mod registry;
 mod seats;
 mod serve;
 pub mod status;
 mod unix_socket;
 
+pub use change::{ApplyError, Changes};
 pub use command::{Applied, Command, SetError, Setting};
-pub use device::{Arrived, Cut, DeviceError, DeviceHandle, Gone, Peer};
+pub use device::{Arrived, Cut, DeviceError, DeviceHandle, Gone, Greeting, Peer};
+pub use exports::ExportPlace;
+pub use front::Listener;
 pub use serve::{EndError, Running, StartError};
 pub use unix_socket::{BindError, BoundSocket, SocketFile, bind_unix, group_id};

@@ -16,7 +16,6 @@ use crate::device::Peer;
 pub(crate) struct Seats {
     max: u32,
     per_client_max: u32,
-    per_export_max: Vec<u32>,
     taken: Mutex<Taken>,
 }
 
@@ -47,9 +46,13 @@ pub(crate) enum NoSeat {
 }
 
 impl Seats {
-    /// `per_export_max` by [`ExportId`].
-    pub(crate) fn new(max: u32, per_client_max: u32, per_export_max: Vec<u32>) -> Seats {
-        Seats { max, per_client_max, per_export_max, taken: Mutex::default() }
+    pub(crate) fn new(max: u32, per_client_max: u32) -> Seats {
+        Seats { max, per_client_max, taken: Mutex::default() }
+    }
+
+    /// Connections to `export`.
+    pub(crate) fn taken_of(&self, export: ExportId) -> u32 {
+        self.taken().by_export.get(&export).copied().unwrap_or_default()
     }
 
     /// A seat for a connection of `peer`. O(log clients).
@@ -74,9 +77,8 @@ impl Seats {
 }
 
 impl Seat {
-    /// Takes a seat of `export`. O(log exports).
-    pub(crate) fn choose(&mut self, export: ExportId) -> Result<(), NoSeat> {
-        let max = self.seats.per_export_max.get(export.0 as usize).copied().unwrap_or(u32::MAX);
+    /// Takes a seat of `export`, of which there are `max`. O(log exports).
+    pub(crate) fn choose(&mut self, export: ExportId, max: u32) -> Result<(), NoSeat> {
         let mut taken = self.seats.taken();
         let of_export = taken.by_export.entry(export).or_default();
         if *of_export >= max {
@@ -98,8 +100,13 @@ impl Drop for Seat {
                 taken.by_client.remove(&self.peer);
             }
         }
-        if let Some(of_export) = self.export.and_then(|export| taken.by_export.get_mut(&export)) {
+        if let Some(export) = self.export
+            && let Some(of_export) = taken.by_export.get_mut(&export)
+        {
             *of_export -= 1;
+            if *of_export == 0 {
+                taken.by_export.remove(&export);
+            }
         }
     }
 }
@@ -127,22 +134,22 @@ mod tests {
 
     #[test]
     fn a_client_and_an_export_have_a_part_of_the_seats() {
-        let seats = Arc::new(Seats::new(5, 3, vec![2, 5]));
+        let seats = Arc::new(Seats::new(5, 3));
         let take = |process| seats.take(Peer::Process(process));
         let mut first: Vec<Seat> = (0..3).map(|_| take(1).unwrap()).collect();
         assert_eq!(take(1).unwrap_err(), NoSeat::Client);
         let mut second: Vec<Seat> = (0..2).map(|_| take(2).unwrap()).collect();
         assert_eq!(take(3).unwrap_err(), NoSeat::Server);
-        assert_eq!(first[0].choose(ExportId(0)), Ok(()));
-        assert_eq!(second[0].choose(ExportId(0)), Ok(()));
-        assert_eq!(first[1].choose(ExportId(0)), Err(NoSeat::Export));
-        assert_eq!(first[1].choose(ExportId(1)), Ok(()), "another one has seats");
+        assert_eq!(first[0].choose(ExportId(0), 2), Ok(()));
+        assert_eq!(second[0].choose(ExportId(0), 2), Ok(()));
+        assert_eq!(first[1].choose(ExportId(0), 2), Err(NoSeat::Export));
+        assert_eq!(first[1].choose(ExportId(1), 5), Ok(()), "another one has seats");
         drop(second);
-        assert_eq!(first[2].choose(ExportId(0)), Ok(()));
+        assert_eq!(first[2].choose(ExportId(0), 2), Ok(()));
         assert!(take(3).is_ok());
         drop(first);
         let taken = seats.taken();
         assert!(taken.all == 0 && taken.by_client.is_empty());
-        assert!(taken.by_export.values().all(|&count| count == 0));
+        assert!(taken.by_export.is_empty());
     }
 }

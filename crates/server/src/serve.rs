@@ -1,62 +1,67 @@
-//! From a configuration to a running server: devices opened, sockets bound, threads started.
+//! A server: its sockets bound, its devices' threads started, and changed while it runs.
 
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::OwnedFd;
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::mpsc::sync_channel;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tracing::info;
-use weir_config::{Backend as Source, Config, DeviceConfig, Direct};
-use weir_disk::DiskModel;
-use weir_nbd::{BlockSizes, Export, ExportId, Features};
-use weir_uring::{Backend, DirectMode, DiskKind, OpenError, OpenOptions};
+use tracing::error;
+use weir_config::{Config, DeviceConfig};
 
-use crate::command::Setting;
-use crate::device::{self, DeviceError, DeviceHandle, Setup};
-use crate::exports::{ExportTable, Served};
+use crate::change::{self, ApplyError, Changes, OnFailure};
+use crate::device::{DeviceError, DeviceHandle};
+use crate::exports::DeviceId;
+use crate::front::{Accepts, Front, Listener};
 use crate::presence::Presence;
+use crate::registry::Registry;
 use crate::seats::Seats;
+use crate::status::ListenersStatus;
 use crate::unix_socket::{BindError, BoundSocket, SocketFile, bind_unix};
 
 /// A server at work: its device threads, and the sockets that are taken away when it ends.
 #[derive(Debug)]
 pub struct Running {
-    handles: Arc<Vec<DeviceHandle>>,
-    /// By their device's name.
-    threads: Vec<(String, JoinHandle<Result<(), DeviceError>>)>,
-    uris: Vec<(String, String)>,
-    sockets: Vec<BoundSocket>,
-    presence: Arc<Presence>,
+    /// What the threads share.
+    pub(crate) shared: Shared,
+    pub(crate) threads: Mutex<Vec<Thread>>,
+    pub(crate) ids: AtomicU32,
+    /// The configuration that runs. Held by a change for as long as it takes: one after another.
+    pub(crate) config: tokio::sync::Mutex<Config>,
+    /// Devices that could not be opened at the start.
+    pub(crate) left_out: Mutex<Vec<DeviceConfig>>,
+    front: Mutex<Option<Front>>,
+    accepts: Arc<Accepts>,
+    socket: Option<PathBuf>,
+    addresses: Vec<SocketAddr>,
+    sockets: Mutex<Vec<BoundSocket>>,
+}
+
+/// What the threads of a server share. None of it is touched for a request.
+#[derive(Clone, Debug)]
+pub(crate) struct Shared {
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) presence: Arc<Presence>,
+    pub(crate) seats: Arc<Seats>,
+}
+
+/// A device's thread.
+#[derive(Debug)]
+pub(crate) struct Thread {
+    pub(crate) device: DeviceId,
+    pub(crate) name: String,
+    pub(crate) handle: JoinHandle<Result<(), DeviceError>>,
 }
 
 /// Why a server does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// A device cannot be opened.
-    #[error("device `{device}`: {source}")]
-    Open {
-        /// Its name.
-        device: String,
-        /// Why.
-        source: OpenError,
-    },
-    /// An export's range reaches past its device.
-    #[error("export `{export}`: its range ends at byte {end}, device `{device}` has {size} bytes")]
-    Range {
-        /// Its name.
-        export: String,
-        /// Its device.
-        device: String,
-        /// Where the range ends.
-        end: u64,
-        /// How long the device is.
-        size: u64,
-    },
+    /// A device or an export cannot be served.
+    #[error(transparent)]
+    Apply(#[from] ApplyError),
     /// A Unix socket cannot be bound.
     #[error("cannot listen on {0}")]
     Bind(#[from] BindError),
@@ -68,124 +73,116 @@ pub enum StartError {
         /// Why.
         source: io::Error,
     },
-    /// A device thread did not start.
-    #[error("device `{device}`: {source}")]
-    Device {
-        /// Its name.
-        device: String,
-        /// Why.
-        source: DeviceError,
-    },
     /// The system has no thread.
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),
 }
 
 impl Running {
-    /// Opens the devices, binds the sockets and starts a thread for each device. Connections are served when it
-    /// returns.
+    /// Binds the sockets, opens the devices and starts a thread for each. Connections are served when it returns. Of
+    /// several devices those that cannot be opened are left out, with their exports, and the log says so.
     ///
     /// # Errors
     /// The first thing that is in the way. Nothing runs then, and no socket is left behind.
-    pub fn start(config: &Config) -> Result<Running, StartError> {
+    pub async fn start(config: &Config) -> Result<Running, StartError> {
         raise_open_files();
-        let mut backends = Vec::new();
-        for device in &config.devices {
-            let opened = open(device)
-                .map_err(|source| StartError::Open { device: device.name.clone(), source })?;
-            backends.push(opened);
-        }
-        let exports = Arc::new(exports(config, &backends)?);
         let (listeners, sockets, addresses) = listen(config)?;
-        let (handles, receivers): (Vec<_>, Vec<_>) =
-            config.devices.iter().map(device::prepare).unzip();
-        let handles = Arc::new(handles);
-        let of_export = config.server.max_connections_per_export(config.exports.len());
-        let per_export =
-            config.exports.iter().map(|export| export.max_connections.unwrap_or(of_export));
-        let seats = Arc::new(Seats::new(
-            config.server.max_connections,
-            config.server.max_connections_per_client,
-            per_export.collect(),
-        ));
-        let mut running = Running {
-            uris: uris(&exports, config.server.socket.as_deref(), &addresses),
-            handles: Arc::clone(&handles),
-            threads: Vec::new(),
-            sockets,
+        let server = &config.server;
+        let shared = Shared {
+            registry: Arc::default(),
             presence: Arc::default(),
+            seats: Arc::new(Seats::new(server.max_connections, server.max_connections_per_client)),
         };
-        let mut listeners = Some(listeners);
-        let parts = config.devices.iter().zip(backends).zip(receivers).enumerate();
-        // The first device's thread lets connections in, so it starts last, when the others can take them over.
-        for (index, ((device, (backend, model)), receiver)) in parts.rev() {
-            if backend.info().kind == DiskKind::Memory {
-                let device = &device.name;
-                info!(
-                    device,
-                    "memory: what is written, flushed or not, is gone when the server ends"
-                );
-            }
-            let setup = Setup {
-                name: device.name.clone(),
-                path: source_name(&device.backend),
-                index,
-                backend,
-                model,
-                engine: device.engine,
-                cache: device.cache,
-                settings: settings(config, index),
-                exports: Arc::clone(&exports),
-                threads: Arc::clone(&handles),
-                presence: Arc::clone(&running.presence),
-                listeners: if index == 0 {
-                    listeners.take().unwrap_or_default()
-                } else {
-                    Vec::new()
-                },
-                drain_ns: u64::try_from(config.server.drain_time.as_nanos()).unwrap_or(u64::MAX),
-                seats: Arc::clone(&seats),
-                cgroups_max: config.server.max_cgroups as usize,
-            };
-            let (ready, started) = sync_channel(1);
-            let thread = device::spawn(setup, receiver, ready).map_err(StartError::Thread)?;
-            running.threads.push((device.name.clone(), thread));
-            if let Ok(Err(source)) = started.recv() {
+        let nothing = Config {
+            server: server.clone(),
+            devices: Vec::new(),
+            cgroups: Vec::new(),
+            exports: Vec::new(),
+        };
+        let running = Running {
+            shared,
+            threads: Mutex::default(),
+            ids: AtomicU32::default(),
+            config: tokio::sync::Mutex::new(nothing),
+            left_out: Mutex::default(),
+            front: Mutex::default(),
+            accepts: Arc::default(),
+            socket: server.socket.clone(),
+            addresses,
+            sockets: Mutex::new(sockets),
+        };
+        let on_failure = match config.devices.len() {
+            1 => OnFailure::Refuse,
+            _ => OnFailure::LeaveOut,
+        };
+        if let Err(error) = change::apply(&running, config, on_failure, false).await {
+            running.drain();
+            return Err(error.into());
+        }
+        let registry = Arc::clone(&running.shared.registry);
+        match Front::start(listeners, registry, Arc::clone(&running.accepts)) {
+            Ok(front) => *lock(&running.front) = Some(front),
+            Err(error) => {
                 running.drain();
-                return Err(StartError::Device { device: device.name.clone(), source });
+                return Err(StartError::Thread(error));
             }
         }
         Ok(running)
     }
 
+    /// Makes the server what `new` says: devices, exports and cgroups are added, changed and removed, all or none. What
+    /// only a restart changes is named in the answer and stays as it is. O(cgroups) for each device. With `force` exports
+    /// that have connections are removed, too.
+    ///
+    /// # Errors
+    /// The first thing that is in the way; then everything is as before.
+    pub async fn apply(&self, new: &Config, force: bool) -> Result<Changes, ApplyError> {
+        change::apply(self, new, OnFailure::Refuse, force).await
+    }
+
+    /// The configuration that runs: as last applied, without what only a restart changes.
+    pub async fn config(&self) -> Config {
+        self.config.lock().await.clone()
+    }
+
     /// The device threads, in the order of the configuration.
-    pub fn devices(&self) -> &[DeviceHandle] {
-        &self.handles
+    pub fn devices(&self) -> Vec<DeviceHandle> {
+        self.shared.registry.tables().devices.clone()
+    }
+
+    /// How the listeners are.
+    pub fn listeners(&self) -> ListenersStatus {
+        self.accepts.status()
     }
 
     /// Exports and the NBD URIs that lead to them; several for one export where the server listens in several places.
-    pub fn uris(&self) -> &[(String, String)] {
-        &self.uris
+    pub fn uris(&self) -> Vec<(String, String)> {
+        let tables = self.shared.registry.tables();
+        let names = tables.exports.iter().map(|export| export.nbd.name.as_str());
+        uris(names, self.socket.as_deref(), &self.addresses)
     }
 
     /// The files of its Unix sockets, for a caller that ends the process without [`Running::join`].
     pub fn socket_files(&self) -> Vec<SocketFile> {
-        self.sockets.iter().map(|socket| socket.file().clone()).collect()
+        lock(&self.sockets).iter().map(|socket| socket.file().clone()).collect()
     }
 
-    /// Starts [`DeviceHandle::drain`] of every device.
+    /// Starts [`DeviceHandle::drain`] of every device, and closes the listeners.
     pub fn drain(&self) {
-        self.handles.iter().for_each(DeviceHandle::drain);
+        self.devices().iter().for_each(DeviceHandle::drain);
+        if let Some(front) = lock(&self.front).take() {
+            front.stop();
+        }
     }
 
     /// Waits until the last connection that has chosen an export is over; not before there was one.
     pub async fn all_left(&self) {
-        self.presence.all_left().await;
+        self.shared.presence.all_left().await;
     }
 
     /// Whether a device thread has ended: all of them, after a drain, or one that failed.
     pub fn has_ended(&self) -> bool {
-        self.threads.iter().any(|(_, thread)| thread.is_finished())
+        lock(&self.threads).iter().any(|thread| thread.handle.is_finished())
     }
 
     /// Waits until every device thread has ended, and takes the sockets away.
@@ -195,18 +192,52 @@ impl Running {
     ///
     /// # Panics
     /// When a device thread panicked.
-    pub fn join(mut self) -> Result<(), EndError> {
-        let failed: Vec<(String, DeviceError)> = self
-            .threads
-            .drain(..)
-            .filter_map(|(device, thread)| match thread.join() {
-                Ok(result) => result.err().map(|error| (device, error)),
+    pub fn join(&self) -> Result<(), EndError> {
+        let threads = std::mem::take(&mut *lock(&self.threads));
+        let failed: Vec<(String, DeviceError)> = threads
+            .into_iter()
+            .filter_map(|thread| match thread.handle.join() {
+                Ok(result) => result.err().map(|error| (thread.name, error)),
                 Err(panic) => std::panic::resume_unwind(panic),
             })
             .collect();
-        drop(self.sockets);
+        lock(&self.sockets).clear();
         if failed.is_empty() { Ok(()) } else { Err(EndError(failed)) }
     }
+
+    /// Takes a removed device's thread out of those that are to run, and waits for its end, at most for `within`.
+    pub(crate) async fn end_thread(
+        &self,
+        device: DeviceId,
+        within: Duration,
+    ) -> Result<(), String> {
+        let thread = {
+            let mut threads = lock(&self.threads);
+            let found = threads.iter().position(|thread| thread.device == device);
+            found.map(|index| threads.swap_remove(index))
+        };
+        let Some(Thread { name, handle, .. }) = thread else { return Ok(()) };
+        let joined = tokio::task::spawn_blocking(move || handle.join());
+        let ended = match tokio::time::timeout(within, joined).await {
+            Ok(Ok(Ok(result))) => result.map_err(|error| error.to_string()),
+            Ok(_) => Err("its thread has panicked".to_owned()),
+            Err(_) => Err("it has not ended yet: it may hang in its storage".to_owned()),
+        };
+        if let Err(error) = &ended {
+            error!(device = name, error, "device removed, and its end has failed");
+        }
+        ended
+    }
+
+    /// A number that no other device and no other export has.
+    pub(crate) fn next_id(&self) -> u32 {
+        self.ids.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// Locks what stays whole whatever panics.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What device threads failed with, by the device's name; at least one.
@@ -225,147 +256,42 @@ impl fmt::Display for EndError {
 
 impl std::error::Error for EndError {}
 
-type Opened = (Backend, Option<Box<dyn DiskModel>>);
-
-fn open(device: &DeviceConfig) -> Result<Opened, OpenError> {
-    match &device.backend {
-        Source::File { path, direct } => {
-            let direct = match direct {
-                Direct::Auto => DirectMode::Auto,
-                Direct::On => DirectMode::On,
-                Direct::Off => DirectMode::Off,
-            };
-            let options =
-                OpenOptions { read_only: device.read_only, direct, ..OpenOptions::default() };
-            Ok((Backend::open(path, options)?, None))
-        }
-        Source::Memory { size } => Ok((Backend::memory(*size)?, None)),
-        Source::Emulated(spec) => Ok((Backend::memory(spec.size())?, Some(spec.build()))),
-    }
-}
-
-fn source_name(source: &Source) -> String {
-    match source {
-        Source::File { path, .. } => path.display().to_string(),
-        Source::Memory { size } => format!("memory:{size}"),
-        Source::Emulated(spec) => format!("emulated:{spec}"),
-    }
-}
-
-/// What clients are told of each export.
-fn exports(config: &Config, backends: &[Opened]) -> Result<ExportTable, StartError> {
-    let mut table = ExportTable::default();
-    for export in &config.exports {
-        let device = &config.devices[export.device];
-        let info = backends[export.device].0.info();
-        let end = export.range.end.unwrap_or(info.size);
-        if end > info.size || export.range.start >= end {
-            return Err(StartError::Range {
-                export: export.name.clone(),
-                device: device.name.clone(),
-                end: end.max(export.range.start),
-                size: info.size,
-            });
-        }
-        let features = Features {
-            read_only: export.read_only || info.read_only,
-            flush: true,
-            fua: true,
-            rotational: is_rotational(device, info.rotational),
-            trim: true,
-            write_zeroes: true,
-            fast_zero: true,
-            // One queue of one device is behind every connection: what one has flushed, all have. A client that is told
-            // so opens several, and would fail where there may be one.
-            multi_conn: config.server.max_connections > 1,
-            cache: true,
-        };
-        let preferred = info.block_bytes.clamp(4096, 1 << 20);
-        let block_sizes = BlockSizes::new(1, preferred, MAX_PAYLOAD).unwrap_or(BlockSizes::DEFAULT);
-        table.push(Served {
-            nbd: Export {
-                id: ExportId(0),
-                name: export.name.clone(),
-                description: export.description.clone(),
-                size: end - export.range.start,
-                features,
-                block_sizes,
-            },
-            device: export.device,
-            cgroup: export.cgroup.clone(),
-            start: export.range.start,
-        });
-    }
-    Ok(table)
-}
-
-/// Whether seeks take time: the model of an emulated device knows, of others the system.
-fn is_rotational(device: &DeviceConfig, known: Option<bool>) -> bool {
-    match &device.backend {
-        Source::Emulated(spec) => spec.is_rotational(),
-        Source::File { .. } | Source::Memory { .. } => known == Some(true),
-    }
-}
-
 /// How long a socket may seem alive whose server was killed just now; ten times what the kernel took here.
 const DYING_MAX: Duration = Duration::from_millis(500);
 
-/// The largest read or write: what clients expect of every server.
-const MAX_PAYLOAD: u32 = 32 << 20;
-
-type Listening = (Vec<OwnedFd>, Vec<BoundSocket>, Vec<SocketAddr>);
+type Listening = (Vec<Listener>, Vec<BoundSocket>, Vec<SocketAddr>);
 
 fn listen(config: &Config) -> Result<Listening, StartError> {
     let mut listening: Listening = Default::default();
     if let Some(path) = &config.server.socket {
         let (listener, socket) = bind_unix(path, config.server.socket_mode, DYING_MAX)?;
-        listening.0.push(listener.into());
+        listening.0.push(Listener::Unix(listener));
         listening.1.push(socket);
     }
     for address in &config.server.listen {
         let fail = |source| StartError::Listen { address: address.to_string(), source };
         let listener = TcpListener::bind(address).map_err(fail)?;
         listening.2.push(listener.local_addr().map_err(fail)?);
-        listening.0.push(listener.into());
+        listening.0.push(Listener::Tcp(listener));
     }
     Ok(listening)
 }
 
-/// The cgroups' settings on one device, parents first.
-fn settings(config: &Config, device: usize) -> Vec<(weir_engine::Path, Setting)> {
-    let watermark = Setting::Watermark(Some(config.devices[device].watermark));
-    let root = weir_engine::Path::parse("/").expect("the root's path");
-    let mut settings = vec![(root, watermark)];
-    for cgroup in &config.cgroups {
-        let mut set = |setting| settings.push((cgroup.path.clone(), setting));
-        set(Setting::Weight(cgroup.weight_on(device)));
-        set(Setting::PrioClass(cgroup.prio_class));
-        set(Setting::LowLatency(cgroup.low_latency));
-        set(Setting::Watermark(cgroup.watermark));
-        set(Setting::Limiter(cgroup.limiter));
-        if let Some(found) = cgroup.limits.iter().find(|limits| limits.device == device) {
-            set(Setting::Limits(found.limits));
-        }
-    }
-    settings
-}
-
 /// How clients get to each export.
-fn uris(
-    exports: &ExportTable,
+fn uris<'a>(
+    exports: impl Iterator<Item = &'a str>,
     socket: Option<&Path>,
     addresses: &[SocketAddr],
 ) -> Vec<(String, String)> {
     let mut uris = Vec::new();
-    for export in exports.iter() {
-        let name = &export.nbd.name;
+    for name in exports {
         let encoded = percent_encoded(name, "");
         if let Some(socket) = socket {
             let socket = percent_encoded(&socket.to_string_lossy(), "/");
-            uris.push((name.clone(), format!("nbd+unix:///{encoded}?socket={socket}")));
+            uris.push((name.to_owned(), format!("nbd+unix:///{encoded}?socket={socket}")));
         }
         for address in addresses {
-            uris.push((name.clone(), format!("nbd://{address}/{encoded}")));
+            uris.push((name.to_owned(), format!("nbd://{address}/{encoded}")));
         }
     }
     uris

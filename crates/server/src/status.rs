@@ -19,8 +19,22 @@ pub struct Status {
     /// Generation of what is set, as in the header `ETag`: another one after each change, and after a restart.
     #[serde(default)]
     pub generation: String,
+    /// The sockets on which connections come in.
+    #[serde(default)]
+    pub listeners: ListenersStatus,
     /// One for each device, in the order of the configuration.
     pub devices: Vec<DeviceStatus>,
+}
+
+/// All listeners of a server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub struct ListenersStatus {
+    /// Times that one could not accept a connection, as without file descriptors. Each is tried again.
+    pub accepts_failed: u64,
+    /// Time for which they rested after that, in nanoseconds.
+    pub rest_ns: u64,
+    /// Log lines about that which were left out because there were too many.
+    pub log_lines_left_out: u64,
 }
 
 /// One device and the cgroups on it.
@@ -65,14 +79,8 @@ pub struct DeviceStatus {
     /// device, whose thread lets them in.
     #[serde(default)]
     pub connections_refused: u64,
-    /// Time for which listeners rested after they could not accept, in nanoseconds.
-    #[serde(default)]
-    pub accept_rest_ns: u64,
     /// Connections closed because their client broke the protocol or stalled for too long.
     pub connections_dropped: u64,
-    /// Times that a listener could not accept a connection, as without file descriptors. Each is tried again.
-    #[serde(default)]
-    pub accepts_failed: u64,
     /// Log lines about clients that were left out because there were too many of their kind.
     #[serde(default)]
     pub log_lines_left_out: u64,

@@ -50,13 +50,24 @@ fn file(args: &Args) -> Result<Plan, Failure> {
         let message = format!("{flag} is for serving one image; {} is a configuration", args.what);
         return Err(Failure::wrong(message).hint("say it in the file".to_owned()));
     }
-    let read = Config::from_file(Path::new(&args.what)).map_err(Failure::Config)?;
+    let read = read_file(Path::new(&args.what))?;
     let mut config = read.clone();
     if let Some(control) = &args.control {
         config.server.control = Some(control.into());
     }
     config.server.exit_last |= args.exit_last;
     Ok(Plan::File(config, Box::new(read)))
+}
+
+/// The configuration at `path`. Of several devices some may not be there: the others are served.
+fn read_file(path: &Path) -> Result<Config, Failure> {
+    Config::from_file(path).or_else(|errors| match Config::plan_from_file(path) {
+        Ok(config) if config.devices.len() > 1 => {
+            errors.errors().iter().for_each(|error| tracing::warn!("{error}"));
+            Ok(config)
+        }
+        _ => Err(Failure::Config(errors)),
+    })
 }
 
 fn image(args: Args) -> Result<Plan, Failure> {

@@ -34,7 +34,8 @@ SIGINT, and SIGHUP when the terminal closes, let requests under way finish, with
 limits lifted, and end the server. What is not done after --drain-time is cut
 and answered with ESHUTDOWN. A second signal, after a tenth of a second, ends
 the server at once, with 128 and the signal's number. Otherwise SIGHUP has it
-read CONFIG.toml again: what `weir set` can change holds at once, all or none.
+read CONFIG.toml again: devices, exports, cgroups and their settings are added,
+changed and removed, all or none.
 
 Sockets that are not named are in $XDG_RUNTIME_DIR/weir, or /run/weir for root,
 or /tmp/weir-UID: NAME.sock for NBD, if there is no --listen either, and
@@ -163,7 +164,8 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let (config, control, reload) = match flags::read(args)? {
         flags::Plan::File(config, read) => {
             let (config, control) = with_defaults(config, "")?;
-            (config, control, Some(Reload::new(path, *read)))
+            let reload = Reload::new(path, read.server, config.server.clone());
+            (config, control, Some(reload))
         }
         flags::Plan::Image(config, name) => {
             let (config, control) = with_defaults(config, &format!("{name}."))?;

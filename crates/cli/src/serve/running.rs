@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use weir_config::{Config, ServerConfig};
 use weir_server::control::{self, Access, ControlSocket, Guard};
-use weir_server::{BindError, DeviceHandle, Running, SocketFile, StartError, group_id};
+use weir_server::{ApplyError, BindError, Running, SocketFile, StartError, group_id};
 use weir_uring::OpenError;
 
 use super::Control;
@@ -28,7 +28,7 @@ const ASIDE_MAX: u32 = 9;
 pub(super) fn serve(
     config: &Config,
     control: &Control,
-    mut reload: Option<Reload>,
+    reload: Option<Reload>,
 ) -> Result<(), Failure> {
     let runtime = signals::runtime()?;
     runtime.block_on(async {
@@ -37,7 +37,9 @@ pub(super) fn serve(
         let terminal = Terminal::of_this_process();
         let sockets = bind(control, &config.server)?;
         let running = Running::start(config)
+            .await
             .map_err(|error| Failure::failed(&error).hint(start_hint(&error)))?;
+        let running = Arc::new(running);
         let mut files = running.socket_files();
         files.extend(sockets.iter().map(|socket| socket.file().clone()));
         let control_read = sockets.get(1).map(|socket| socket.path().display().to_string());
@@ -48,7 +50,7 @@ pub(super) fn serve(
             Failure::Output(error) => Failure::failed(format!("standard output: {error}")),
             other => other,
         })?;
-        let control = Arc::new(control::Control::new(running.devices().to_vec()));
+        let control = Arc::new(control::Control::new(Arc::clone(&running)));
         let guard = Guard {
             hosts: config.server.control_hosts.clone(),
             origins: config.server.control_origins.clone(),
@@ -64,8 +66,8 @@ pub(super) fn serve(
                 Why::Signal(signals::HANGUP) if !terminal.has_closed() => signals.was_no_end(),
                 why => break why,
             }
-            match &mut reload {
-                Some(reload) => reload.read_again(&control, running.devices()).await,
+            match &reload {
+                Some(reload) => reload.read_again(&control, &running).await,
                 None => tracing::info!("SIGHUP: there is no configuration to be read again"),
             }
         };
@@ -80,13 +82,13 @@ pub(super) fn serve(
         }
         control.set_ending();
         running.drain();
-        let devices = running.devices().to_vec();
-        let mut join = tokio::task::spawn_blocking(move || running.join());
+        let joining = Arc::clone(&running);
+        let mut join = tokio::task::spawn_blocking(move || joining.join());
         let joined = tokio::select! {
             joined = &mut join => joined,
             number = next_end(&mut signals) => {
                 tracing::warn!(signal = signals::name(number), "ending at once");
-                devices.iter().for_each(DeviceHandle::drain);
+                running.drain();
                 tokio::select! {
                     _ = join => {}
                     () = tokio::time::sleep(AT_ONCE_MAX) => {}
@@ -208,7 +210,7 @@ fn start_hint(error: &StartError) -> Option<String> {
             ErrorKind::AddrNotAvailable => Some("choose an address that this machine has".into()),
             _ => None,
         },
-        StartError::Open { source: OpenError::Open { path, .. }, .. } => {
+        StartError::Apply(ApplyError::Open { source: OpenError::Open { path, .. }, .. }) => {
             match std::fs::File::open(path) {
                 Ok(_) => Some(
                     "it can be read: serve it with --read-only, or `read_only = true` of its device"

@@ -25,6 +25,7 @@ pub(super) fn document(before: &Status, after: &Status) -> Result<Value, Failure
         "version": after.version,
         "uptime_secs": after.uptime_secs,
         "generation": after.generation,
+        "listeners": after.listeners,
         "devices": devices,
     }))
 }

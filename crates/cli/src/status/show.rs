@@ -23,7 +23,12 @@ pub(super) fn tables(before: &Status, after: &Status, coloured: bool, width: usi
         .iter()
         .map(|device| self::device(earlier(before, device), device, coloured, width))
         .collect();
-    parts.join("\n")
+    let mut text = String::new();
+    let failed = after.listeners.accepts_failed;
+    if failed > 0 {
+        let _ = writeln!(text, "{failed} times a connection could not be accepted: see the log\n");
+    }
+    text + &parts.join("\n")
 }
 
 fn device(before: &DeviceStatus, after: &DeviceStatus, coloured: bool, width: usize) -> String {
@@ -52,10 +57,6 @@ fn device(before: &DeviceStatus, after: &DeviceStatus, coloured: bool, width: us
     if after.connections_refused > 0 {
         let refused = after.connections_refused;
         lines.push(format!("{refused} connections refused since the start: too many, see the log"));
-    }
-    if after.accepts_failed > 0 {
-        let failed = after.accepts_failed;
-        lines.push(format!("{failed} times a connection could not be accepted: see the log"));
     }
     // Writing into a string cannot fail, here and below.
     for line in lines.iter().flat_map(|line| wrap(&format!("  {line}"), width, 4)) {
@@ -247,6 +248,7 @@ mod tests {
             version: "0.1.0".into(),
             uptime_secs: seconds,
             generation: String::new(),
+            listeners: Default::default(),
             devices: vec![device],
         }
     }

@@ -73,6 +73,7 @@ mod tests {
             version: "1".into(),
             uptime_secs: 1,
             generation: String::new(),
+            listeners: Default::default(),
             devices: vec![device],
         };
         let expected = "

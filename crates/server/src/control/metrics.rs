@@ -75,6 +75,7 @@ pub(super) fn encode(status: &Status, _accept: Option<&str>) -> (&'static str, S
 
 fn text(status: &Status) -> String {
     let families = Families::default();
+    families.accepts_failed.get_or_create(&Labels::new()).inc_by(status.listeners.accepts_failed);
     for device in &status.devices {
         families.device(device);
     }
@@ -116,7 +117,6 @@ impl Families {
         self.busy.get_or_create(&with(&[])).inc_by(seconds(device.busy_ns));
         self.dropped.get_or_create(&with(&[])).inc_by(device.connections_dropped);
         self.connections_refused.get_or_create(&with(&[])).inc_by(device.connections_refused);
-        self.accepts_failed.get_or_create(&with(&[])).inc_by(device.accepts_failed);
         self.log_left_out.get_or_create(&with(&[])).inc_by(device.log_lines_left_out);
         self.late.get_or_create(&with(&[])).inc_by(device.wakes_late);
         if let Some(percent) = device.utilisation_percent_500ms {
@@ -231,7 +231,7 @@ impl Families {
         let help = "Connections beyond what the server, a client or an export may have";
         add("device_connections_refused", help, self.connections_refused);
         let help = "Times that a listener could not accept";
-        add("device_accepts_failed", help, self.accepts_failed);
+        add("accepts_failed", help, self.accepts_failed);
         let help = "Log lines about clients that were left out";
         add("device_log_lines_left_out", help, self.log_left_out);
         add("device_wakes_late", "Wake-ups for a limit more than 1 ms late", self.late);
@@ -328,6 +328,7 @@ mod tests {
         let status = Status {
             version: "1".into(),
             uptime_secs: 1,
+            listeners: Default::default(),
             generation: "1-a".into(),
             devices: vec![device],
         };

@@ -56,6 +56,6 @@ pub use generation::IfMatch;
 pub use guard::Guard;
 pub use http::serve;
 pub use openapi::document as openapi;
-pub use operations::{Control, Target};
+pub use operations::{Control, Host, Target};
 pub use route::Call;
 pub use socket::ControlSocket;

@@ -1,5 +1,6 @@
 //! The operations of the control API, without HTTP.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -18,7 +19,8 @@ use super::route::Call;
 use super::setting::{Key, Which};
 use crate::command::{Command, SetError};
 use crate::device::DeviceHandle;
-use crate::status::{CgroupStatus, DeviceStatus, Status};
+use crate::serve::Running;
+use crate::status::{CgroupStatus, DeviceStatus, ListenersStatus, Status};
 
 /// How long a device thread may take to answer. It answers between two turns of its loop, so within milliseconds;
 /// one that does not in this time hangs in the kernel, and people should hear of it rather than wait.
@@ -54,9 +56,36 @@ impl Target for DeviceHandle {
     }
 }
 
-/// All devices of a server, and the operations of the API on them. Changes are made one after another.
+/// A server as the control API sees it.
+pub trait Host<T>: Send + Sync + 'static {
+    /// Its devices, as they are now.
+    fn devices(&self) -> Vec<T>;
+    /// How its listeners are.
+    fn listeners(&self) -> ListenersStatus {
+        ListenersStatus::default()
+    }
+}
+
+impl Host<DeviceHandle> for Arc<Running> {
+    fn devices(&self) -> Vec<DeviceHandle> {
+        Running::devices(self)
+    }
+
+    fn listeners(&self) -> ListenersStatus {
+        Running::listeners(self)
+    }
+}
+
+/// Always the same devices.
+impl<T: Target + Clone> Host<T> for Vec<T> {
+    fn devices(&self) -> Vec<T> {
+        self.clone()
+    }
+}
+
+/// A server, and the operations of the API on it. Changes are made one after another.
 pub struct Control<T> {
-    devices: Vec<T>,
+    host: Box<dyn Host<T>>,
     started: tokio::time::Instant,
     generation: Generation,
     /// Held during a change: what `If-Match` was compared with holds until the change is made.
@@ -102,15 +131,19 @@ fn find<'s>(device: &'s DeviceStatus, cgroup: &Path) -> Option<&'s CgroupStatus>
 }
 
 impl<T: Target> Control<T> {
-    /// Of these devices. The server's uptime counts from here.
-    pub fn new(devices: Vec<T>) -> Control<T> {
+    /// Of this server. Its uptime counts from here.
+    pub fn new(host: impl Host<T>) -> Control<T> {
         Control {
-            devices,
+            host: Box::new(host),
             started: tokio::time::Instant::now(),
             generation: Generation::new(),
             changes: Mutex::new(()),
             is_ending: AtomicBool::new(false),
         }
+    }
+
+    fn devices(&self) -> Devices<T> {
+        Devices(self.host.devices())
     }
 
     /// From now on the server is not ready: it ends.
@@ -139,20 +172,23 @@ impl<T: Target> Control<T> {
     }
 
     pub(super) async fn status(&self) -> Result<Status, Refused> {
-        let devices: Vec<&T> = self.devices.iter().collect();
+        let devices = self.devices();
+        let devices = devices.all();
         // Before the devices are asked: a change meanwhile must not look as if it was seen.
         let generation = self.generation.text();
         Ok(Status {
             version: env!("CARGO_PKG_VERSION").into(),
             uptime_secs: self.started.elapsed().as_secs(),
             generation,
+            listeners: self.host.listeners(),
             devices: ask(&devices, |reply| Command::Status { reply }).await?,
         })
     }
 
     /// Whether every device thread answers. O(devices).
     pub(super) async fn health(&self) -> Result<HealthReply, Refused> {
-        let devices: Vec<&T> = self.devices.iter().collect();
+        let devices = self.devices();
+        let devices = devices.all();
         let cgroup = Path::parse("/").expect("the root's path");
         ask(&devices, |reply| Command::Settings { cgroup: cgroup.clone(), reply }).await?;
         Ok(HealthReply { devices: devices.iter().map(|device| device.name().into()).collect() })
@@ -181,12 +217,13 @@ impl<T: Target> Control<T> {
             return Err(Refused::bad("cgroup", message).hint(hint));
         }
         let turn = self.turn(call).await?;
-        let devices = self.chosen(key, which, request.device.as_deref())?;
+        let all = self.devices();
+        let devices = all.chosen(key, which, request.device.as_deref())?;
         let settings = |reply| Command::Settings { cgroup: cgroup.clone(), reply };
         let before = ask(&devices, settings).await?;
         let created = before.iter().all(|device| find(device, &cgroup).is_none());
         if created && !request.create {
-            return Err(self.unknown(&cgroup, &devices).await);
+            return Err(all.unknown(&cgroup, &devices).await);
         }
         let make = |reply| {
             let (cgroup, setting) = (cgroup.clone(), setting.clone());
@@ -234,7 +271,8 @@ impl<T: Target> Control<T> {
     ) -> Result<DoneReply, Refused> {
         let cgroup = path(&request.cgroup, "cgroup")?;
         let turn = self.turn(call).await?;
-        let devices = self.having(&cgroup, request.device.as_deref()).await?;
+        let devices = self.devices();
+        let devices = devices.having(&cgroup, request.device.as_deref()).await?;
         let make = |reply| Command::Remove { cgroup: cgroup.clone(), reply };
         let (done, refused) = one_by_one(&devices, "cgroup", make).await;
         let change = |device: &String| Change {
@@ -254,7 +292,8 @@ impl<T: Target> Control<T> {
         let cgroup = path(&request.cgroup, "cgroup")?;
         let parent = path(&request.parent, "parent")?;
         let turn = self.turn(call).await?;
-        let devices = self.having(&cgroup, request.device.as_deref()).await?;
+        let devices = self.devices();
+        let devices = devices.having(&cgroup, request.device.as_deref()).await?;
         let make = |reply| {
             let (cgroup, parent) = (cgroup.clone(), parent.clone());
             Command::Move { cgroup, parent, reply }
@@ -271,11 +310,20 @@ impl<T: Target> Control<T> {
         };
         finished(&turn, done, refused, change)
     }
+}
+
+/// Devices of a server at one moment.
+struct Devices<T>(Vec<T>);
+
+impl<T: Target> Devices<T> {
+    fn all(&self) -> Vec<&T> {
+        self.0.iter().collect()
+    }
 
     /// The refusal of a cgroup that is on none of `devices`, with the nearest that is.
     async fn unknown(&self, cgroup: &Path, devices: &[&T]) -> Refused {
         let create = "`--create`, or \"create\": true, makes it";
-        let all: Vec<&T> = self.devices.iter().collect();
+        let all = self.all();
         let settings = |reply| Command::Settings { cgroup: cgroup.clone(), reply };
         let elsewhere = match ask(&all, settings).await {
             Ok(found) => found.into_iter().find(|device| find(device, cgroup).is_some()),
@@ -308,8 +356,8 @@ impl<T: Target> Control<T> {
         }
         match (which, asked) {
             (Which::One(name), _) | (_, Some(name)) => Ok(vec![self.device(name)?]),
-            (Which::Every, None) => Ok(self.devices.iter().collect()),
-            (Which::Unnamed, None) => match (key, &self.devices[..]) {
+            (Which::Every, None) => Ok(self.all()),
+            (Which::Unnamed, None) => match (key, &self.0[..]) {
                 (Key::Limit(_), [_, _, ..]) => {
                     let hint = format!("begin the value with one of {}, or with *", self.names());
                     let message = format!("{}: which device?", key.name());
@@ -324,7 +372,7 @@ impl<T: Target> Control<T> {
     async fn having(&self, cgroup: &Path, asked: Option<&str>) -> Result<Vec<&T>, Refused> {
         let devices = match asked {
             Some(name) => vec![self.device(name)?],
-            None => self.devices.iter().collect(),
+            None => self.all(),
         };
         let settings = |reply| Command::Settings { cgroup: cgroup.clone(), reply };
         let statuses = ask(&devices, settings).await?;
@@ -345,8 +393,8 @@ impl<T: Target> Control<T> {
             Some(DeviceRef::Number { major, minor }) => device.number() == Some((major, minor)),
             _ => device.name() == name,
         };
-        self.devices.iter().find(is_meant).ok_or_else(|| {
-            let hint = match nearest(name, self.devices.iter().map(Target::name)) {
+        self.0.iter().find(is_meant).ok_or_else(|| {
+            let hint = match nearest(name, self.0.iter().map(Target::name)) {
                 Some(near) => format!("did you mean {near:?}?"),
                 None => format!("known: {}", self.names()),
             };
@@ -355,7 +403,7 @@ impl<T: Target> Control<T> {
     }
 
     fn names(&self) -> String {
-        let names: Vec<&str> = self.devices.iter().map(Target::name).collect();
+        let names: Vec<&str> = self.0.iter().map(Target::name).collect();
         names.join(", ")
     }
 }

@@ -22,7 +22,7 @@ struct Books {
     hung: Option<Mutex<Vec<Command>>>,
 }
 
-impl Target for Books {
+impl Target for Arc<Books> {
     fn name(&self) -> &str {
         &self.name
     }
@@ -40,12 +40,12 @@ impl Target for Books {
     }
 }
 
-fn books(name: &str) -> Books {
+fn books(name: &str) -> Arc<Books> {
     let mut device = DeviceStatus { device: name.into(), depth: 32, ..DeviceStatus::default() };
     device.cgroups.extend(["/", "/vm1", "/vm1/db"].map(cgroup));
     let hung = (name == "hung").then(Mutex::default);
     let number = (name == "b").then_some((8, 16));
-    Books { name: name.into(), number, device: Mutex::new(device), hung }
+    Arc::new(Books { name: name.into(), number, device: Mutex::new(device), hung })
 }
 
 fn cgroup(path: &str) -> CgroupStatus {
@@ -74,7 +74,12 @@ fn keep(device: &mut DeviceStatus, command: Command) {
             let refusal = Err(SetError::InUse(cgroup, "vm1".into()));
             drop(reply.send(if device.device == "b" { refusal } else { Ok(()) }));
         }
-        Command::Apply { .. } | Command::Adopt(_) | Command::Drain => {}
+        Command::Apply { .. }
+        | Command::Greet(_)
+        | Command::Adopt(_)
+        | Command::ServeExport(_)
+        | Command::CloseExport(_)
+        | Command::Drain => {}
     }
 }
 
@@ -121,7 +126,7 @@ fn runtime() -> tokio::runtime::Runtime {
 
 /// What holds after a setting: `DEVICE VALUE`, joined; or the refusal's status and message.
 fn told(devices: &[&str], request: &SetRequest) -> Result<String, (u16, String)> {
-    let devices = devices.iter().map(|name| books(name)).collect();
+    let devices: Vec<_> = devices.iter().map(|name| books(name)).collect();
     match runtime().block_on(async { Control::new(devices).set(&call(), request).await }) {
         Ok(reply) => {
             let told = reply.devices.iter().map(|one| format!("{} {}", one.device, one.value));

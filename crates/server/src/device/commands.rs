@@ -4,6 +4,8 @@ use std::num::NonZeroU32;
 
 use weir_engine::{CgroupId, Change, Dimension, Direction, Engine, Instant, Limits, Path};
 
+use weir_nbd::ExportId;
+
 use super::reactor::Reactor;
 use crate::command::{Applied, Command, SetError, Setting};
 
@@ -24,8 +26,24 @@ impl Reactor {
             Command::Move { cgroup, parent, reply } => {
                 drop(reply.send(self.move_below(now, &cgroup, &parent)));
             }
+            Command::Greet(greeting) => self.greet(now, greeting),
             Command::Adopt(arrived) => self.adopt(now, *arrived),
+            Command::ServeExport(place) => self.io.export_paths.insert(place),
+            Command::CloseExport(export) => self.close_export(now, export),
             Command::Drain => self.start_draining(now),
+        }
+    }
+
+    /// Ends an export of this device, and its connections. O(connections).
+    fn close_export(&mut self, now: Instant, export: ExportId) {
+        self.io.export_paths.remove(export);
+        let bound = self.io.connections.iter().filter(|(_, connection)| {
+            connection.socket.is_some()
+                && connection.bound.is_some_and(|bound| bound.export == export)
+        });
+        let bound: Vec<usize> = bound.map(|(key, _)| key).collect();
+        for key in bound {
+            self.drop_client(now, key, "its export has been removed");
         }
     }
 
@@ -120,8 +138,7 @@ impl Reactor {
         if let Some(export) = self.io.export_paths.export_below(path)
             && cgroup != self.engine.root()
         {
-            let export = self.io.exports.get(export).nbd.name.clone();
-            return Err(SetError::InUse(path.clone(), export));
+            return Err(SetError::InUse(path.clone(), export.to_owned()));
         }
         Ok(self.engine.reconfigure(now, Change::Remove { cgroup })?)
     }

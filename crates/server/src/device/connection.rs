@@ -2,9 +2,10 @@
 
 use std::rc::Rc;
 
-use weir_nbd::{Command, Session};
+use weir_nbd::{Command, ExportId, Session};
 use weir_uring::{IoBuf, Message, ReceivedBuf, Socket};
 
+use super::DeviceHandle;
 use super::clients::{Member, Peer};
 use super::quota::{ClientQuota, Memory, Reservation};
 use super::waits::{Received, Replies, StallClock, StallReason, Waits};
@@ -62,7 +63,7 @@ pub(super) struct Connection {
     pub(super) outbox_reservation: Option<Reservation>,
     pub(super) sending_reservation: Option<Reservation>,
     /// The device whose thread takes over once all is sent, and what arrived for it.
-    pub(super) moving: Option<(usize, Vec<u8>)>,
+    pub(super) moving: Option<(DeviceHandle, Vec<u8>)>,
     /// Time for which it has been stalled, what its requests have waited for outside the engine, and the replies in `outbox`
     /// and in the send in flight.
     pub(super) stall_clock: StallClock,
@@ -81,6 +82,7 @@ pub(super) struct Connection {
 #[derive(Clone, Copy)]
 pub(super) struct Bound {
     pub(super) member: Member,
+    pub(super) export: ExportId,
     /// First byte of the device that the export serves.
     pub(super) start: u64,
     /// The byte after the last.

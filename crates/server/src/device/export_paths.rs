@@ -1,45 +1,53 @@
 //! Cgroup of each export of a device, also after the cgroup has been moved.
 
+use std::collections::BTreeMap;
+
 use weir_engine::Path;
 use weir_nbd::ExportId;
 
-use crate::exports::ExportTable;
+use crate::exports::ExportPlace;
 
 /// The cgroups of one device's exports, by their present paths.
+#[derive(Debug, Default)]
 pub(super) struct ExportPaths {
-    /// By export; `None` for those of other devices, which have cgroups of the same names and move them apart.
-    paths: Vec<Option<Path>>,
+    /// Name and cgroup.
+    places: BTreeMap<ExportId, (String, Path)>,
 }
 
 impl ExportPaths {
-    /// As the configuration says it, for the device of index `device`.
-    pub(super) fn new(exports: &ExportTable, device: usize) -> ExportPaths {
-        let home = |export: &crate::exports::Served| {
-            (export.device == device).then(|| export.cgroup.clone())
-        };
-        ExportPaths { paths: exports.iter().map(home).collect() }
+    /// Of the exports that the device has from the start.
+    pub(super) fn new(exports: Vec<ExportPlace>) -> ExportPaths {
+        let mut paths = ExportPaths::default();
+        exports.into_iter().for_each(|place| paths.insert(place));
+        paths
     }
 
-    /// Where connections to export `id` belong.
-    ///
-    /// # Panics
-    /// When the export is another device's.
-    pub(super) fn of(&self, id: ExportId) -> &Path {
-        self.paths[id.0 as usize].as_ref().expect("an export of this device")
+    /// Adds an export, or puts it elsewhere.
+    pub(super) fn insert(&mut self, place: ExportPlace) {
+        let ExportPlace { export, name, cgroup } = place;
+        self.places.insert(export, (name, cgroup));
     }
 
-    /// An export that leads to `cgroup` or below it.
-    pub(super) fn export_below(&self, cgroup: &Path) -> Option<ExportId> {
-        let is_below = |path: &Option<Path>| {
-            path.as_ref().is_some_and(|path| names_after(path, cgroup).is_some())
-        };
-        self.paths.iter().position(is_below).map(|index| ExportId(index as u32))
+    pub(super) fn remove(&mut self, export: ExportId) {
+        self.places.remove(&export);
+    }
+
+    /// The cgroup of connections to `export`; `None` where this device does not have it.
+    pub(super) fn of(&self, export: ExportId) -> Option<&Path> {
+        self.places.get(&export).map(|(_, cgroup)| cgroup)
+    }
+
+    /// Name of an export that leads to `cgroup` or below it. O(exports).
+    pub(super) fn export_below(&self, cgroup: &Path) -> Option<&str> {
+        let mut places = self.places.values();
+        let below = places.find(|(_, path)| names_after(path, cgroup).is_some());
+        below.map(|(name, _)| name.as_str())
     }
 
     /// Takes note that `cgroup` hangs below `parent` now. O(exports).
     pub(super) fn moved(&mut self, cgroup: &Path, parent: &Path) {
         let Some(name) = cgroup.names().last() else { return };
-        for path in self.paths.iter_mut().flatten() {
+        for (_, path) in self.places.values_mut() {
             let Some(rest) = names_after(path, cgroup) else { continue };
             let names: Vec<&str> = parent.names().chain([name]).chain(rest).collect();
             let text = format!("/{}", names.join("/"));
@@ -64,19 +72,22 @@ mod tests {
 
     #[test]
     fn exports_follow_their_cgroup() {
-        let mut export_paths =
-            ExportPaths { paths: vec![Some(path("/vms/a/db")), None, Some(path("/vms/ab"))] };
-        assert_eq!(export_paths.export_below(&path("/vms/a")), Some(ExportId(0)));
-        export_paths.moved(&path("/vms/a"), &path("/gold"));
-        assert_eq!(export_paths.of(ExportId(0)).as_str(), "/gold/a/db");
-        assert_eq!(
-            export_paths.of(ExportId(2)).as_str(),
-            "/vms/ab",
-            "another name that begins alike"
-        );
-        assert_eq!(export_paths.export_below(&path("/vms/a")), None);
-        assert_eq!(export_paths.export_below(&path("/")), Some(ExportId(0)));
-        export_paths.moved(&path("/gold/a/db"), &path("/"));
-        assert_eq!(export_paths.of(ExportId(0)).as_str(), "/db");
+        let place = |number, name: &str, cgroup: &str| ExportPlace {
+            export: ExportId(number),
+            name: name.into(),
+            cgroup: path(cgroup),
+        };
+        let mut paths =
+            ExportPaths::new(vec![place(0, "db", "/vms/a/db"), place(2, "ab", "/vms/ab")]);
+        assert_eq!(paths.export_below(&path("/vms/a")), Some("db"));
+        paths.moved(&path("/vms/a"), &path("/gold"));
+        assert_eq!(paths.of(ExportId(0)), Some(&path("/gold/a/db")));
+        assert_eq!(paths.of(ExportId(1)), None);
+        assert_eq!(paths.of(ExportId(2)), Some(&path("/vms/ab")), "another name that begins alike");
+        assert_eq!(paths.export_below(&path("/vms/a")), None);
+        paths.moved(&path("/gold/a/db"), &path("/"));
+        assert_eq!(paths.of(ExportId(0)), Some(&path("/db")));
+        paths.remove(ExportId(0));
+        assert_eq!(paths.export_below(&path("/db")), None);
     }
 }

@@ -30,7 +30,8 @@ impl DeviceIo {
     /// Logs a failed request, and tells a flush of earlier failures that its connection has not been told of.
     ///
     /// The kernel says once that bytes it had acknowledged are lost, to the request that meets it; but bytes of every
-    /// connection may be among them. So each connection is told by its next flush, once.
+    /// connection may be among them. So each connection is told by its next flush, once; a durable write that fails
+    /// tells of its own bytes only.
     pub(super) fn note_outcome(
         &mut self,
         now: Instant,
@@ -41,7 +42,7 @@ impl DeviceIo {
             self.log_failure(now, pending, error);
         }
         let failures = self.ring.sync_failures(&self.storage.disk);
-        let is_news = failures.count > std::mem::replace(&mut self.failures.syncs, failures.count);
+        self.failures.syncs = failures.count;
         let Origin::Client(Client { connection, serial, .. }) = pending.origin else {
             return result;
         };
@@ -53,10 +54,6 @@ impl DeviceIo {
                 self.failures.syncs_told = failures.count;
                 return result.and_then(|()| Err(io::Error::from_raw_os_error(failures.errno)));
             }
-        } else if result.is_err() && is_news && unseen == 1 {
-            // A durable write of its own, which tells it now.
-            connection.syncs_failed_seen = failures.count;
-            self.failures.syncs_told = failures.count;
         }
         result
     }

@@ -10,7 +10,7 @@
 //! | module | job |
 //! |---|---|
 //! | `reactor` | the loop: completions in, engine, operations out |
-//! | `accept` | new connections, their seats, hand-over to the thread of their device |
+//! | `greet` | new connections, their seats, hand-over to the thread of their device |
 //! | `rx` | bytes to requests, with back-pressure |
 //! | `dispatch` | requests that the engine lets go, to the device |
 //! | `backpressure`, `quota` | connections that are not read from, and what each client may hold |
@@ -19,7 +19,6 @@
 //! | `commands` | commands of the control thread |
 //! | `shutdown` | the drain |
 
-mod accept;
 mod backpressure;
 mod cached;
 mod clients;
@@ -30,6 +29,7 @@ mod connections;
 mod dispatch;
 mod export_paths;
 mod failures;
+mod greet;
 mod health;
 mod lateness;
 mod quota;
@@ -52,6 +52,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
 
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use weir_config::DeviceConfig;
 use weir_disk::DiskModel;
 use weir_engine::{Config, Engine, Instant, Path};
@@ -62,31 +63,41 @@ pub use self::clients::Peer;
 use self::reactor::Reactor;
 pub use self::shutdown::Cut;
 use crate::command::{Command, Setting};
-use crate::exports::ExportTable;
+use crate::exports::{DeviceId, ExportPlace};
 use crate::presence::Presence;
+use crate::registry::Registry;
 use crate::seats::{Seat, Seats};
 
 /// What a device thread is made of.
 pub(crate) struct Setup {
     pub(crate) name: String,
     pub(crate) path: String,
-    pub(crate) index: usize,
     pub(crate) backend: Backend,
     pub(crate) model: Option<Box<dyn DiskModel>>,
     pub(crate) engine: Config,
     pub(crate) cache: Option<weir_cache::Settings>,
     /// Settings of cgroups, parents first.
     pub(crate) settings: Vec<(Path, Setting)>,
-    pub(crate) exports: Arc<ExportTable>,
-    pub(crate) threads: Arc<Vec<DeviceHandle>>,
+    /// What else there is in the server.
+    pub(crate) registry: Arc<Registry>,
+    /// Exports of this device.
+    pub(crate) exports: Vec<ExportPlace>,
+    /// The control thread's end of this thread.
+    pub(crate) handle: DeviceHandle,
     pub(crate) presence: Arc<Presence>,
-    /// Bound and listening; only the first device's thread has any.
-    pub(crate) listeners: Vec<OwnedFd>,
     /// How long requests inside are waited for at the end.
     pub(crate) drain_ns: u64,
     pub(crate) seats: Arc<Seats>,
     /// Cgroups that there may be, the root included.
     pub(crate) cgroups_max: usize,
+}
+
+/// A connection that has been accepted.
+#[derive(Debug)]
+pub struct Greeting {
+    pub(crate) fd: OwnedFd,
+    /// Given back when it has been greeted, or closed: so many are under way at once.
+    pub(crate) turn: OwnedSemaphorePermit,
 }
 
 /// A connection that has been shaken hands with and is to be served by another thread.
@@ -103,12 +114,26 @@ pub struct Arrived {
 /// The control thread's end of a device thread.
 #[derive(Clone, Debug)]
 pub struct DeviceHandle {
+    pub(crate) id: DeviceId,
     /// The device's name in the configuration.
     pub name: String,
     /// Major and minor number, if it is a block device.
     pub number: Option<(u32, u32)>,
+    facts: Arc<DeviceFacts>,
     commands: Sender<Command>,
     waker: Arc<std::sync::OnceLock<Waker>>,
+}
+
+/// An opened device, as others than its thread know it.
+#[derive(Clone, Debug)]
+pub(crate) struct DeviceFacts {
+    /// Bytes.
+    pub(crate) size: u64,
+    pub(crate) read_only: bool,
+    /// Requests that are multiples of this go to it as they are.
+    pub(crate) block_bytes: u32,
+    /// Whether seeks take time.
+    pub(crate) is_rotational: bool,
 }
 
 /// The device thread has ended.
@@ -117,6 +142,16 @@ pub struct DeviceHandle {
 pub struct Gone;
 
 impl DeviceHandle {
+    pub(crate) fn facts(&self) -> &DeviceFacts {
+        &self.facts
+    }
+
+    /// Sends without waking.
+    #[cfg(test)]
+    fn sender(&self) -> Sender<Command> {
+        self.commands.clone()
+    }
+
     /// Sends a command and wakes the thread. Never blocks.
     ///
     /// # Errors
@@ -139,17 +174,21 @@ impl DeviceHandle {
 }
 
 /// Makes the ends of a device's thread; [`spawn`] starts it.
-pub(crate) fn prepare(device: &DeviceConfig) -> (DeviceHandle, mpsc::Receiver<Command>) {
+pub(crate) fn prepare(
+    id: DeviceId,
+    device: &DeviceConfig,
+    facts: Arc<DeviceFacts>,
+) -> (DeviceHandle, mpsc::Receiver<Command>) {
     let (commands, receiver) = mpsc::channel();
     let (name, number) = (device.name.clone(), device.backend.number());
-    (DeviceHandle { name, number, commands, waker: Arc::default() }, receiver)
+    (DeviceHandle { id, name, number, facts, commands, waker: Arc::default() }, receiver)
 }
 
 /// Starts a device's thread; it is ready when `ready` says so.
 pub(crate) fn spawn(
     setup: Setup,
     commands: mpsc::Receiver<Command>,
-    ready: mpsc::SyncSender<Result<(), DeviceError>>,
+    ready: oneshot::Sender<Result<(), DeviceError>>,
 ) -> io::Result<JoinHandle<Result<(), DeviceError>>> {
     std::thread::Builder::new().name(format!("weir-{}", setup.name)).spawn(move || {
         match start(setup) {
@@ -177,8 +216,7 @@ fn start(setup: Setup) -> Result<Reactor, DeviceError> {
         commands::set(&mut engine, now, cgroup, setting.clone())
             .map_err(|error| DeviceError::Setting { cgroup: cgroup.clone(), error })?;
     }
-    let handle = setup.threads[setup.index].clone();
-    drop(handle.waker.set(ring.waker()));
+    drop(setup.handle.waker.set(ring.waker()));
     Reactor::new(setup, engine, Box::new(ring)).map_err(DeviceError::Ring)
 }
 

@@ -12,7 +12,6 @@ use tracing::{debug, info};
 use weir_engine::{CgroupId, Engine, Instant, Outcome};
 use weir_uring::Completion;
 
-use super::accept::Listeners;
 use super::backpressure::Backpressure;
 use super::cached::Cached;
 use super::clients::Clients;
@@ -31,11 +30,12 @@ use super::shutdown::Shutdown;
 use super::storage::Storage;
 use super::token::Token;
 use super::waits::Waits;
-use super::{DeviceError, DeviceHandle, Setup};
+use super::{DeviceError, Setup};
 use crate::command::Command;
-use crate::exports::ExportTable;
+use crate::exports::DeviceId;
 use crate::log_limit::LogLimit;
 use crate::presence::Presence;
+use crate::registry::Registry;
 use crate::seats::Seats;
 use crate::status::DeviceStatus;
 
@@ -58,19 +58,16 @@ pub(super) struct Reactor {
 pub(super) struct DeviceIo {
     pub(super) name: String,
     pub(super) path: String,
-    /// Which of the server's devices this is.
-    pub(super) index: usize,
+    pub(super) id: DeviceId,
     pub(super) ring: Box<dyn DeviceRing>,
     pub(super) storage: Storage,
     /// The write-back cache, if there is one.
     pub(super) cache: Option<Box<Cached>>,
-    pub(super) exports: Arc<ExportTable>,
+    /// All devices and exports of the server.
+    pub(super) registry: Arc<Registry>,
     pub(super) export_paths: ExportPaths,
-    /// All device threads, this one included.
-    pub(super) threads: Arc<Vec<DeviceHandle>>,
     /// Connections of all device threads that have chosen an export.
     pub(super) presence: Arc<Presence>,
-    pub(super) listeners: Listeners,
     pub(super) connections: Connections,
     pub(super) seats: Arc<Seats>,
     pub(super) cgroups_max: usize,
@@ -109,25 +106,18 @@ impl Reactor {
             .cache
             .map(|settings| Cached::new(settings, disk.info().size, now_ns))
             .transpose()?;
-        let listeners = setup
-            .listeners
-            .into_iter()
-            .map(|listener| ring.add_socket(listener))
-            .collect::<io::Result<Vec<_>>>()?;
         let requests_max = setup.engine.requests_max.get() as usize;
         let depth = setup.engine.depth.get() as usize;
         let io = DeviceIo {
             name: setup.name,
             path: setup.path,
-            index: setup.index,
+            id: setup.handle.id,
             ring,
             storage: Storage::new(disk, setup.model),
             cache: cache.map(Box::new),
-            export_paths: ExportPaths::new(&setup.exports, setup.index),
-            exports: setup.exports,
-            threads: setup.threads,
+            export_paths: ExportPaths::new(setup.exports),
+            registry: setup.registry,
             presence: setup.presence,
-            listeners: Listeners::new(listeners),
             connections: Connections::default(),
             seats: setup.seats,
             // What the configuration has is there already.
@@ -153,9 +143,6 @@ impl Reactor {
 
     /// Serves until a drain is over. The engine's clock is the ring's: nanoseconds of the monotonic clock.
     pub(super) fn run(&mut self, commands: &Receiver<Command>) -> Result<(), DeviceError> {
-        for listener in 0..self.io.listeners.count() {
-            self.io.accept(listener);
-        }
         // What was said before there was a waker.
         let mut now = Instant::from_nanos(self.io.ring.now_ns());
         self.handle_commands(now, commands);
@@ -211,10 +198,7 @@ impl Reactor {
 
     fn handle(&mut self, now: Instant, completion: Completion, commands: &Receiver<Command>) {
         match completion {
-            Completion::Accepted { token, result } => {
-                let Token::Accept(listener) = Token::unpack(token) else { unreachable!() };
-                self.accepted(now, listener, result);
-            }
+            Completion::Accepted { .. } => unreachable!("a device's thread has no listener"),
             Completion::Received { token, result } => self.received(now, token, result),
             Completion::Filled { token, buffer, result } => {
                 self.filled(now, token, buffer, result);
@@ -328,7 +312,6 @@ impl Reactor {
             io.storage.next_event(),
             io.connections.next_due(),
             io.drain_due_ns(now.as_nanos()),
-            io.listeners.next_due(),
             pressed.then(|| now.as_nanos() + STUCK_NS / 5),
         ]
         .into_iter()
@@ -338,7 +321,6 @@ impl Reactor {
 
     /// Ends what has taken too long: handshakes, stuck sends when memory is short, a drain.
     fn expire(&mut self, now: Instant) {
-        self.io.resume_listeners(now);
         self.watch_device(now);
         while let Some(key) = self.io.connections.poll_late_handshake(now) {
             self.drop_client(now, key, "the handshake took too long");

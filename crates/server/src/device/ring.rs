@@ -32,7 +32,6 @@ pub(super) trait DeviceRing {
     fn unread(&self, socket: &Socket) -> u64;
     /// Copies bytes that have arrived, and leaves them there.
     fn peek(&self, socket: &Socket, bytes: &mut [u8]) -> usize;
-    fn accept(&mut self, listener: &Socket, token: u64);
     fn receive(&mut self, socket: &Socket, token: u64);
     fn receive_into(&mut self, socket: &Socket, buffer: IoBuf, from: usize, token: u64);
     fn send(&mut self, socket: &Socket, message: Message, token: u64);
@@ -110,10 +109,6 @@ impl DeviceRing for Ring {
     fn peek(&self, socket: &Socket, bytes: &mut [u8]) -> usize {
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
         recv(self.socket_fd(socket), bytes, flags).map_or(0, |(len, _)| len)
-    }
-
-    fn accept(&mut self, listener: &Socket, token: u64) {
-        Ring::accept(self, listener, token);
     }
 
     fn receive(&mut self, socket: &Socket, token: u64) {

@@ -171,7 +171,8 @@ impl Reactor {
         io.scratch.clear();
         let connection = &mut io.connections[key];
         let peer = connection.peer;
-        let exports = Admission::new(&io.exports, &mut connection.seat);
+        let tables = io.registry.tables();
+        let exports = Admission::new(&tables.exports, &mut connection.seat);
         let progress =
             connection.session.handle_handshake(arrival.left(), &exports, &mut io.scratch);
         let refused = exports.refused();

@@ -154,11 +154,7 @@ impl Reactor {
                 self.io.shutdown.by_ns = Some(now.as_nanos().saturating_add(GRACE_NS));
             }
         }
-        let io = &mut self.io;
-        for socket in io.listeners.take() {
-            io.ring.close(socket, Token::Accept(0).pack());
-        }
-        let open = io.connections.iter().filter(|(_, connection)| connection.socket.is_some());
+        let open = self.io.connections.iter().filter(|(_, connection)| connection.socket.is_some());
         let open: Vec<usize> = open.map(|(key, _)| key).collect();
         for key in open {
             if self.io.shutdown.is_over || self.io.is_quiet(now, key) {

@@ -3,8 +3,6 @@
 /// The owner of an operation in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Token {
-    /// A listener waits for a connection.
-    Accept(usize),
     /// A connection waits for bytes.
     Receive(usize),
     /// A connection receives the rest of a write into its buffer.
@@ -24,7 +22,6 @@ const SHIFT: u32 = 56;
 impl Token {
     pub(super) fn pack(self) -> u64 {
         let (kind, key) = match self {
-            Token::Accept(key) => (0, key),
             Token::Receive(key) => (1, key),
             Token::Fill(key) => (2, key),
             Token::Send(key) => (3, key),
@@ -38,7 +35,6 @@ impl Token {
     pub(super) fn unpack(token: u64) -> Token {
         let key = (token & ((1 << SHIFT) - 1)) as usize;
         match token >> SHIFT {
-            0 => Token::Accept(key),
             1 => Token::Receive(key),
             2 => Token::Fill(key),
             3 => Token::Send(key),
@@ -56,7 +52,7 @@ mod tests {
 
     #[test]
     fn tokens_come_back_as_they_were() {
-        for token in [Token::Accept(0), Token::Receive(7), Token::Disk(1 << 40), Token::LastFlush] {
+        for token in [Token::Receive(7), Token::Disk(1 << 40), Token::LastFlush] {
             assert_eq!(Token::unpack(token.pack()), token);
         }
     }

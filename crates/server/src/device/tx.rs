@@ -194,7 +194,7 @@ impl Reactor {
         if connection.outbox.is_some() {
             self.io.connections.queue_send(key);
         } else if let Some((device, input)) = connection.moving.take() {
-            return self.hand_over(now, key, device, input);
+            return self.hand_over(now, key, &device, input);
         }
         if self.io.connections[key]
             .stalled

@@ -23,6 +23,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
 
+use weir_config::Config;
 use weir_disk::Spec;
 use weir_engine::{Engine, Instant, Path};
 use weir_nbd::{BlockSizes, Export, ExportId, Features};
@@ -33,9 +34,11 @@ use self::plan::Plan;
 use self::rng::Rng;
 use self::world::{SimulatedRing, World};
 use super::reactor::Reactor;
-use super::{DeviceError, Setup, commands};
-use crate::command::Setting;
-use crate::exports::{ExportTable, Served};
+use super::{DeviceError, DeviceFacts, DeviceHandle, Setup, commands};
+use crate::command::{Command, Setting};
+use crate::device;
+use crate::exports::{DeviceId, ExportTable, Served};
+use crate::registry::{Registry, Tables};
 use crate::seats::Seats;
 use crate::status::{CgroupStatus, DeviceStatus};
 
@@ -59,7 +62,7 @@ fn exports(plan: &Plan) -> ExportTable {
             ..Features::default()
         };
         let nbd = Export {
-            id: ExportId(0),
+            id: ExportId(number as u32),
             name: format!("e{number}"),
             description: String::new(),
             size,
@@ -67,7 +70,9 @@ fn exports(plan: &Plan) -> ExportTable {
             block_sizes: BlockSizes::DEFAULT,
         };
         let cgroup = cgroup(number);
-        table.push(Served { nbd, device: 0, cgroup, start: number as u64 * size });
+        let (device, start) = (DeviceId(0), number as u64 * size);
+        let connections_max = u32::MAX;
+        table.push(Arc::new(Served { nbd, device, cgroup, start, connections_max }));
     }
     table
 }
@@ -76,24 +81,37 @@ fn cgroup(export: usize) -> Path {
     Path::parse(&format!("/e{export}")).expect("a path")
 }
 
-fn setup(plan: &Plan) -> Setup {
+fn handle(plan: &Plan) -> (DeviceHandle, mpsc::Receiver<Command>) {
+    let text = "[device.disk]\npath = \"memory:1M\"\n[export.e]\ndevice = \"disk\"\ncgroup = \"/\"";
+    let config = Config::from_str("simulation", text).expect("a configuration");
+    let facts = DeviceFacts {
+        size: plan.device_bytes,
+        read_only: false,
+        block_bytes: 512,
+        is_rotational: false,
+    };
+    device::prepare(DeviceId(0), &config.devices[0], Arc::new(facts))
+}
+
+fn setup(plan: &Plan, handle: DeviceHandle) -> Setup {
     let model = plan.model.map(|text| text.parse::<Spec>().expect("a model").build());
-    let null = std::fs::File::open("/dev/null").expect("there is a /dev/null");
+    let exports = exports(plan);
+    let registry = Arc::new(Registry::default());
+    registry.replace(Tables { devices: vec![handle.clone()], exports: exports.clone() });
     Setup {
         name: "disk".into(),
         path: "simulated".into(),
-        index: 0,
         backend: Backend::memory(plan.device_bytes).expect("memory"),
         model,
         engine: plan.engine,
         cache: plan.cache,
         settings: Vec::new(),
-        exports: Arc::new(exports(plan)),
-        threads: Arc::default(),
+        exports: exports.iter().map(|export| export.place()).collect(),
+        registry,
+        handle,
         presence: Arc::default(),
-        listeners: vec![null.into()],
         drain_ns: plan.drain_ns,
-        seats: Arc::new(Seats::new(plan.connections_max, u32::MAX, Vec::new())),
+        seats: Arc::new(Seats::new(plan.connections_max, u32::MAX)),
         cgroups_max: 100,
     }
 }
@@ -105,9 +123,10 @@ fn setup(plan: &Plan) -> Setup {
 fn run(seed: u64) -> Result<(), String> {
     let plan = Plan::draw(seed);
     let pool_bytes = plan.pool_bytes;
-    let (sender, commands) = mpsc::channel();
+    let (handle, commands) = handle(&plan);
+    let sender = handle.sender();
     let world = World::new(seed, Plan::draw(seed), sender).map_err(|error| error.to_string())?;
-    let setup = setup(&plan);
+    let setup = setup(&plan, handle);
     let now = Instant::from_nanos(world.now_ns);
     let mut engine = Engine::new(plan.engine, now);
     for (export, limits) in plan.limits.iter().enumerate() {
@@ -144,9 +163,10 @@ fn run(seed: u64) -> Result<(), String> {
     if counts == Counts::Drained {
         check_drained(&reactor)?;
     }
-    // Requests of a connection that was reset are not replied to; those that a cache holds back, or that fail because the
+    // Requests of a connection that was reset, or whose export was closed, are not replied to; those that a cache holds back, or that fail because the
     // device is gone, are blamed on nothing.
     if plan.faults.reset == 0
+        && !plan.faults.closes_exports
         && !plan.faults.gone
         && plan.cache.is_none()
         && let Some(status) = &mut world.status

@@ -49,11 +49,12 @@ pub(super) struct Faults {
     /// Requests that take up to seconds.
     pub(super) slow: u64,
     pub(super) reset: u64,
-    pub(super) accept_fails: u64,
     /// The device is gone for some time.
     pub(super) gone: bool,
     /// The control thread changes limits, scheduler and window.
     pub(super) changes: bool,
+    /// It ends exports, with the connections that they have, and serves them again.
+    pub(super) closes_exports: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -92,9 +93,9 @@ impl Plan {
             flush_fails: rate(300),
             slow: rate(100),
             reset: rate(40),
-            accept_fails: rate(300),
             gone: rate(1000) > 800,
             changes: rate(1000) > 300,
+            closes_exports: rate(1000) > 500,
         };
         let cache = rng.chance(500).then(|| Settings {
             blocks_max: nonzero(rng.pick(&[8, 16, 64, 4096])),

@@ -9,9 +9,12 @@ use std::num::NonZeroU32;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
+use tokio::sync::Semaphore;
 use weir_engine::{Limits, Path, SchedulerKind};
+use weir_nbd::ExportId;
 use weir_uring::{
     Backend, BufferPool, Completion, Disk as DiskHandle, DiskExtent, Durability, IoBuf, Message,
     Socket, SyncFailures, ZeroOptions, fake,
@@ -23,8 +26,10 @@ use super::disk::{Disk, Request, Work};
 use super::plan::{End, Faults, Plan};
 use super::rng::Rng;
 use crate::command::{Command, Setting};
+use crate::device::Greeting;
 use crate::device::clients::Peer;
 use crate::device::ring::DeviceRing;
+use crate::exports::ExportPlace;
 use crate::status::DeviceStatus;
 
 /// Most bytes that lie in a socket each way.
@@ -47,7 +52,7 @@ pub(super) struct World {
     sockets: Vec<Link>,
     /// Clients that wait to be accepted.
     arriving: VecDeque<usize>,
-    accepting: Option<u64>,
+    turns_to_greet: Arc<Semaphore>,
     pub(super) clients: Vec<Client>,
     pub(super) checker: Checker,
     pub(super) disk: Disk,
@@ -138,7 +143,7 @@ impl World {
             incoming: BTreeMap::new(),
             sockets: Vec::new(),
             arriving: VecDeque::new(),
-            accepting: None,
+            turns_to_greet: Arc::new(Semaphore::new(1 << 20)),
             clients,
             checker: Checker::new(units),
             disk: Disk::new(units),
@@ -234,6 +239,11 @@ impl World {
     fn change(&mut self) {
         let export = self.rng.below(self.plan.exports as u64) as usize;
         let cgroup = Path::parse(&format!("/e{export}")).expect("a path");
+        if self.faults.closes_exports && self.rng.chance(300) {
+            let (name, export) = (format!("e{export}"), ExportId(export as u32));
+            self.command(Command::CloseExport(export));
+            return self.command(Command::ServeExport(ExportPlace { export, name, cgroup }));
+        }
         let setting = match self.rng.below(4) {
             0 => Setting::Limits(Limits::default()),
             1 => Setting::Limits(self.plan.limits[export]),
@@ -252,9 +262,7 @@ impl World {
             State::Done => return,
             State::Away if !self.arriving.contains(&index) => {
                 self.arriving.push_back(index);
-                if self.accepting.is_some() {
-                    self.soon(Event::Accept);
-                }
+                self.soon(Event::Accept);
             }
             State::Away => {}
             State::Shaking(_) | State::Ready(_) => {
@@ -327,23 +335,18 @@ impl World {
     }
 
     fn accept_next(&mut self) {
-        let Some(token) = self.accepting else { return };
-        if self.arriving.is_empty() {
+        // A server that ends accepts nothing.
+        if matches!(self.phase, Phase::Draining { .. }) {
             return;
         }
-        self.accepting = None;
-        if self.rng.chance(self.faults.accept_fails) {
-            let result = Err(io::Error::from_raw_os_error(24));
-            self.ready.push_back(Completion::Accepted { token, result });
-            return;
-        }
-        let client = self.arriving.pop_front().expect("looked just now");
+        let client = self.arriving.pop_front().expect("one event for each");
         let link = self.sockets.len();
         self.sockets.push(Link { client: Some(client), ..Link::default() });
         self.clients[client].connect(link);
         let fd = self.descriptor();
         self.incoming.insert(fd.as_raw_fd(), link);
-        self.ready.push_back(Completion::Accepted { token, result: Ok(fd) });
+        let turn = Arc::clone(&self.turns_to_greet).try_acquire_owned().expect("there are many");
+        self.command(Command::Greet(Greeting { fd, turn }));
     }
 
     /// A descriptor to stand for a socket.
@@ -636,14 +639,6 @@ impl DeviceRing for SimulatedRing {
         bytes.iter_mut().zip(there).map(|(to, from)| *to = *from).count()
     }
 
-    fn accept(&mut self, _listener: &Socket, token: u64) {
-        let mut world = self.world.borrow_mut();
-        world.accepting = Some(token);
-        if !world.arriving.is_empty() {
-            world.soon(Event::Accept);
-        }
-    }
-
     fn receive(&mut self, socket: &Socket, token: u64) {
         let mut world = self.world.borrow_mut();
         let link = SimulatedRing::link(socket);
@@ -671,10 +666,6 @@ impl DeviceRing for SimulatedRing {
 
     fn close(&mut self, socket: Socket, token: u64) {
         let mut world = self.world.borrow_mut();
-        if fake::number(&socket) == 0 {
-            world.accepting = None;
-            return world.ready.push_back(Completion::Closed { token });
-        }
         let link = SimulatedRing::link(&socket);
         world.sockets[link].is_closed = true;
         // Bytes that the server has not read reset the connection, and what the client has not read is lost.

@@ -1,21 +1,17 @@
-//! New connections: accepted, shaken hands with, and given to the device that they asked for.
+//! New connections: shaken hands with, and given to the device that they asked for.
 
-use std::collections::VecDeque;
-use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use tracing::{debug, warn};
 use weir_engine::{Engine, Instant};
 use weir_nbd::{Negotiated, Session};
-use weir_uring::Socket;
 
-use super::Arrived;
 use super::clients::{Member, Peer};
 use super::connection::{Bound, Connection};
 use super::quota::ClientQuota;
 use super::reactor::{DeviceIo, Reactor};
-use super::token::Token;
+use super::{Arrived, DeviceHandle, Greeting};
 use crate::command::Command;
 use crate::log_limit::{LogLine, LogPermit};
 use crate::seats::{NoSeat, Seat};
@@ -23,78 +19,7 @@ use crate::seats::{NoSeat, Seat};
 /// Connections without a seat that stay to be told so; further ones are closed at once.
 const REFUSED_MAX: usize = 16;
 
-/// How long a listener rests after it failed.
-const REST_NS: u64 = 10_000_000;
-
-/// Sockets on which connections come in.
-pub(super) struct Listeners {
-    /// Empty once the server ends.
-    sockets: Vec<Socket>,
-    /// Listeners that failed, and when they may go on.
-    paused: VecDeque<(u64, usize)>,
-    failed: u64,
-    rest_ns: u64,
-}
-
-impl Listeners {
-    pub(super) fn new(sockets: Vec<Socket>) -> Listeners {
-        Listeners { sockets, paused: VecDeque::new(), failed: 0, rest_ns: 0 }
-    }
-
-    pub(super) fn count(&self) -> usize {
-        self.sockets.len()
-    }
-
-    /// Takes all sockets: no connection comes in any more.
-    pub(super) fn take(&mut self) -> Vec<Socket> {
-        std::mem::take(&mut self.sockets)
-    }
-
-    /// When the next listener may go on, in nanoseconds.
-    pub(super) fn next_due(&self) -> Option<u64> {
-        self.paused.front().map(|&(at, _)| at)
-    }
-
-    /// Accepts that have failed.
-    pub(super) fn failed(&self) -> u64 {
-        self.failed
-    }
-
-    /// Time for which listeners have rested after that, in nanoseconds.
-    pub(super) fn rest_ns(&self) -> u64 {
-        self.rest_ns
-    }
-
-    /// Lets a listener rest that has failed.
-    fn pause(&mut self, now: Instant, listener: usize) {
-        self.failed += 1;
-        self.paused.push_back((now.as_nanos().saturating_add(REST_NS), listener));
-    }
-
-    /// A listener that has rested long enough.
-    fn poll_rested(&mut self, now: Instant) -> Option<usize> {
-        let &(at, listener) = self.paused.front().filter(|&&(at, _)| at <= now.as_nanos())?;
-        self.paused.pop_front();
-        self.rest_ns += REST_NS + now.as_nanos() - at;
-        Some(listener)
-    }
-}
-
 impl DeviceIo {
-    /// Lets listeners go on that have rested.
-    pub(super) fn resume_listeners(&mut self, now: Instant) {
-        while let Some(listener) = self.listeners.poll_rested(now) {
-            self.accept(listener);
-        }
-    }
-
-    /// Waits for the next connection, unless the server ends.
-    pub(super) fn accept(&mut self, listener: usize) {
-        if let Some(socket) = self.listeners.sockets.get(listener) {
-            self.ring.accept(socket, Token::Accept(listener).pack());
-        }
-    }
-
     /// A connection finds no place: counts it, and says so in the log.
     pub(super) fn note_refused(&mut self, now: Instant, peer: Peer, reason: NoSeat) {
         self.connections.note_refused();
@@ -105,7 +30,7 @@ impl DeviceIo {
     }
 
     /// Takes a new connection in and says hello. One without a seat is told so when it asks for an export.
-    fn greet(
+    fn say_hello(
         &mut self,
         now: Instant,
         fd: OwnedFd,
@@ -139,28 +64,12 @@ impl DeviceIo {
 }
 
 impl Reactor {
-    pub(super) fn accepted(&mut self, now: Instant, listener: usize, result: io::Result<OwnedFd>) {
-        match result {
-            Ok(fd) if self.io.shutdown.is_draining() => drop(fd),
-            Ok(fd) => {
-                self.seat(now, fd);
-                self.io.accept(listener);
-            }
-            Err(error) if self.io.shutdown.is_draining() => debug!(%error, "listener closed"),
-            Err(error) => {
-                // Out of descriptors or memory: the quota keeps the next one until there may be room.
-                if let Some(LogPermit { left_out }) =
-                    self.io.log_limit.permit(now, LogLine::AcceptFailed)
-                {
-                    warn!(device = self.io.name, left_out, %error, "cannot accept a connection");
-                }
-                self.io.listeners.pause(now, listener);
-            }
-        }
-    }
-
     /// Finds a seat for a new connection. Of those for which there is none, a few stay to be told why.
-    fn seat(&mut self, now: Instant, fd: OwnedFd) {
+    pub(super) fn greet(&mut self, now: Instant, greeting: Greeting) {
+        let Greeting { fd, turn: _turn } = greeting;
+        if self.io.shutdown.is_draining() {
+            return;
+        }
         let serial = self.io.connections.next_serial();
         let peer = self.io.ring.peer(&fd, serial);
         let mut seat = self.io.seats.take(peer);
@@ -173,7 +82,7 @@ impl Reactor {
                 return;
             }
         }
-        self.io.greet(now, fd, serial, peer, seat);
+        self.io.say_hello(now, fd, serial, peer, seat);
     }
 
     /// The handshake of `key` has come to an export: opens its task, or has it given to the thread of its device.
@@ -185,14 +94,24 @@ impl Reactor {
         negotiated: &Negotiated,
         rest: &[u8],
     ) -> bool {
-        let export = self.io.exports.get(negotiated.export);
-        if export.device != self.io.index {
+        let tables = self.io.registry.tables();
+        let export = tables.exports.get(negotiated.export);
+        let device = export.map(|export| export.device);
+        if device != Some(self.io.id)
+            && let Some(device) = device.and_then(|device| tables.device(device))
+        {
             // What we have said must be out first: the other thread's replies come after it.
-            self.io.connections[key].moving = Some((export.device, rest.to_vec()));
+            self.io.connections[key].moving = Some((device.clone(), rest.to_vec()));
             return false;
         }
-        let (path, start) = (self.io.export_paths.of(negotiated.export).clone(), export.start);
-        let end = start + export.nbd.size;
+        let path = self.io.export_paths.of(negotiated.export).cloned();
+        let (Some(export), Some(path)) = (export, path) else {
+            self.drop_client(now, key, "its export has been removed");
+            return false;
+        };
+        let start = export.start;
+        // The client has been told this size.
+        let end = start + negotiated.size;
         let name = export.nbd.name.clone();
         let connection = &mut self.io.connections[key];
         let replies = connection.session.transmission().expect("negotiated just now").replies();
@@ -201,7 +120,8 @@ impl Reactor {
             Ok((member, quota)) => {
                 let connection = &mut self.io.connections[key];
                 connection.quota = quota;
-                connection.bound = Some(Bound { member, start, end, replies });
+                let export = negotiated.export;
+                connection.bound = Some(Bound { member, export, start, end, replies });
                 self.io.presence.enter();
                 let failures = self.io.ring.sync_failures(&self.io.storage.disk);
                 connection.syncs_failed_seen = failures.count;
@@ -225,7 +145,13 @@ impl Reactor {
     }
 
     /// Gives a connection, on which nothing is in flight, to the thread of the device it asked for.
-    pub(super) fn hand_over(&mut self, now: Instant, key: usize, device: usize, input: Vec<u8>) {
+    pub(super) fn hand_over(
+        &mut self,
+        now: Instant,
+        key: usize,
+        device: &DeviceHandle,
+        input: Vec<u8>,
+    ) {
         let connection = &mut self.io.connections[key];
         let Some(socket) = &connection.socket else { return };
         let fd = match self.io.ring.duplicate(socket) {
@@ -244,7 +170,7 @@ impl Reactor {
         let seat = std::mem::replace(&mut connection.seat, Err(NoSeat::Server));
         let Ok(seat) = seat else { return self.close(now, key) };
         let arrived = Arrived { fd, session, peer: connection.peer, seat, input };
-        if self.io.threads[device].send(Command::Adopt(Box::new(arrived))).is_err() {
+        if device.send(Command::Adopt(Box::new(arrived))).is_err() {
             debug!(from = self.io.name, "the other device's thread has ended");
         }
         self.io.forget(key);

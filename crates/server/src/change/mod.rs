@@ -1,0 +1,516 @@
+//! From what a server serves to what a configuration says: devices, exports and cgroups added, changed and removed while
+//! the others go on.
+//!
+//! ```text
+//!  open new devices, start their threads ─► settings of those that stay ─► new tables ─► exports closed, devices drained
+//!  └──────────── a failure takes all of it back ───────────────────────┘   └──────────── cannot fail ──────────────────┘
+//! ```
+
+mod open;
+mod settings;
+
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+use tracing::error;
+use weir_config::{Config, ExportConfig};
+use weir_disk::DiskModel;
+use weir_engine::Path;
+use weir_nbd::ExportId;
+use weir_uring::{Backend, OpenError};
+
+use crate::command::{Applied, Command, SetError, Setting};
+use crate::device::{self, DeviceError, DeviceHandle, Gone, Setup};
+use crate::exports::{DeviceId, ExportTable, Served};
+use crate::registry::Tables;
+use crate::serve::{Running, Thread, lock};
+
+/// How much longer than its drain time a removed device may take.
+const DRAIN_EXTRA: Duration = Duration::from_secs(5);
+
+/// Why nothing of a configuration was applied.
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError {
+    /// A device cannot be opened.
+    #[error("device `{device}`: {source}")]
+    Open {
+        /// Its name.
+        device: String,
+        /// Why.
+        source: OpenError,
+    },
+    /// An export's range reaches past its device.
+    #[error("export `{export}`: its range ends at byte {end}, device `{device}` has {size} bytes")]
+    Range {
+        /// Its name.
+        export: String,
+        /// Its device.
+        device: String,
+        /// Where the range ends.
+        end: u64,
+        /// How long the device is.
+        size: u64,
+    },
+    /// A device's thread did not start.
+    #[error("device `{device}`: {source}")]
+    Device {
+        /// Its name.
+        device: String,
+        /// Why.
+        source: DeviceError,
+    },
+    /// The system has no thread.
+    #[error("cannot start a thread: {0}")]
+    Thread(std::io::Error),
+    /// A device refused a setting.
+    #[error("device `{device}`: cgroup {cgroup}: {error}")]
+    Refused {
+        /// The device.
+        device: String,
+        /// The cgroup.
+        cgroup: Path,
+        /// Why.
+        error: Box<SetError>,
+    },
+    /// A device is not served any more.
+    #[error("device `{0}`: {Gone}")]
+    Gone(String),
+    /// An export that is to be removed has clients.
+    #[error("export `{export}` has {connections} connections")]
+    Connected {
+        /// Its name.
+        export: String,
+        /// How many.
+        connections: u32,
+    },
+    /// None of several devices can be opened.
+    #[error("no device can be opened")]
+    NoDevice,
+}
+
+/// What a change has done.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Changes {
+    /// Settings of cgroups and devices that have changed.
+    pub settings: usize,
+    /// Devices that are served now.
+    pub devices_added: Vec<String>,
+    /// Devices that are not served any more.
+    pub devices_removed: Vec<String>,
+    /// Exports that are served now.
+    pub exports_added: Vec<String>,
+    /// Exports that new connections find changed; connections that were there go on as they were.
+    pub exports_changed: Vec<String>,
+    /// Exports that are not served any more.
+    pub exports_removed: Vec<String>,
+    /// Keys that differ and that only a restart changes.
+    pub needs_restart: Vec<String>,
+    /// What has not gone well and does not take the change back: a removed device that could not be flushed.
+    pub warnings: Vec<String>,
+}
+
+impl Changes {
+    /// Whether all is as it was.
+    pub fn is_empty(&self) -> bool {
+        let Changes { settings, devices_added, devices_removed, exports_added, .. } = self;
+        let lists = [
+            devices_added,
+            devices_removed,
+            exports_added,
+            &self.exports_changed,
+            &self.exports_removed,
+        ];
+        *settings == 0 && lists.iter().all(|list| list.is_empty())
+    }
+}
+
+/// A device or an export that cannot be served: is all of the change refused?
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum OnFailure {
+    Refuse,
+    /// The others are served; the log says what is left out.
+    LeaveOut,
+}
+
+/// A device whose thread runs and that is in no table yet.
+struct Started {
+    handle: DeviceHandle,
+    thread: Thread,
+}
+
+/// As [`Running::apply`].
+pub(crate) async fn apply(
+    running: &Running,
+    new: &Config,
+    on_failure: OnFailure,
+    force: bool,
+) -> Result<Changes, ApplyError> {
+    let mut config = running.config.lock().await;
+    let old = running.shared.registry.tables();
+    let opened = open_devices(running, new, &old, on_failure)?;
+    let new = &without(new, |name| {
+        old.device_named(name).is_some() || opened.iter().any(|opened| opened.name == name)
+    });
+    // Numbers of those that are added come first, so that exports can name them.
+    let added: Vec<(DeviceHandle, Receiver<Command>, Opened)> = opened
+        .into_iter()
+        .map(|opened| {
+            let device = new.devices.iter().find(|device| device.name == opened.name);
+            let device = device.expect("of this configuration");
+            let facts = Arc::new(open::facts(device, &opened.backend));
+            let (handle, commands) = device::prepare(DeviceId(running.next_id()), device, facts);
+            (handle, commands, opened)
+        })
+        .collect();
+    let tables = tables(running, (&config, new), &old, &added, on_failure)?;
+    let gone: Vec<Arc<Served>> = removed_exports(&old, &tables);
+    if !force {
+        check_clients(running, &gone)?;
+    }
+    let started = start_all(running, new, &tables, added).await?;
+    let applied = match set_all(&old, &tables, &config, new).await {
+        Ok(applied) => applied,
+        Err(error) => {
+            give_up(running, started).await;
+            return Err(error);
+        }
+    };
+    let mut changes = changes(&old, &tables);
+    changes.settings = applied.iter().map(Applied::changed).sum();
+    changes.needs_restart = settings::needs_restart(&config, new);
+    // Nothing fails from here on.
+    let ended: Vec<DeviceHandle> =
+        old.devices.iter().filter(|device| tables.device(device.id).is_none()).cloned().collect();
+    for Started { thread, .. } in started {
+        lock(&running.threads).push(thread);
+    }
+    for export in tables.exports.iter() {
+        let is_as_it_was = old
+            .exports
+            .get(export.nbd.id)
+            .is_some_and(|old| (old.device, &old.cgroup) == (export.device, &export.cgroup));
+        if let (false, Some(device)) = (is_as_it_was, tables.device(export.device)) {
+            // One that has ended is known elsewhere.
+            let _ = device.send(Command::ServeExport(export.place()));
+        }
+    }
+    let devices = tables.devices.clone();
+    running.shared.registry.replace(tables);
+    for export in &gone {
+        for device in &old.devices {
+            let _ = device.send(Command::CloseExport(export.nbd.id));
+        }
+    }
+    remove_unlisted(&devices, &config, new).await;
+    for device in &ended {
+        device.drain();
+    }
+    let within = config.server.drain_time + DRAIN_EXTRA;
+    for device in &ended {
+        if let Err(error) = running.end_thread(device.id, within).await {
+            changes.warnings.push(format!("device `{}`: {error}", device.name));
+        }
+    }
+    *config = effective(&config, new);
+    Ok(changes)
+}
+
+/// A device that has been opened.
+struct Opened {
+    name: String,
+    backend: Backend,
+    model: Option<Box<dyn DiskModel>>,
+}
+
+/// Opens the devices of `new` that are not served yet.
+///
+/// # Errors
+/// The first one that cannot be opened, unless it is left out already and is as it was.
+fn open_devices(
+    running: &Running,
+    new: &Config,
+    old: &Tables,
+    on_failure: OnFailure,
+) -> Result<Vec<Opened>, ApplyError> {
+    let mut opened = Vec::new();
+    let added = new.devices.iter().filter(|device| old.device_named(&device.name).is_none());
+    let before = lock(&running.left_out).clone();
+    let mut left_out = Vec::new();
+    for device in added {
+        let name = device.name.clone();
+        match open::open(device) {
+            Ok((backend, model)) => opened.push(Opened { name, backend, model }),
+            Err(source) if on_failure == OnFailure::LeaveOut || before.contains(device) => {
+                error!(device = name, error = %source, "device left out, and its exports");
+                left_out.push(device.clone());
+            }
+            Err(source) => return Err(ApplyError::Open { device: name, source }),
+        }
+    }
+    if left_out.len() == new.devices.len() {
+        return Err(ApplyError::NoDevice);
+    }
+    *lock(&running.left_out) = left_out;
+    Ok(opened)
+}
+
+/// `config` with those devices only that `is_there` knows, and their exports.
+fn without(config: &Config, is_there: impl Fn(&str) -> bool) -> Config {
+    let mut config = config.clone();
+    let mut places = Vec::new();
+    let mut kept = 0;
+    for device in &config.devices {
+        let is_kept = is_there(&device.name);
+        places.push(is_kept.then_some(kept));
+        kept += usize::from(is_kept);
+    }
+    config.devices.retain(|device| is_there(&device.name));
+    config
+        .exports
+        .retain_mut(|export| places[export.device].map(|at| export.device = at).is_some());
+    for cgroup in &mut config.cgroups {
+        cgroup
+            .limits
+            .retain_mut(|limits| places[limits.device].map(|at| limits.device = at).is_some());
+        cgroup
+            .device_weights
+            .retain_mut(|(device, _)| places[*device].map(|at| *device = at).is_some());
+    }
+    config
+}
+
+/// The tables that `new` makes: devices that stay keep their threads, exports that stay their numbers.
+fn tables(
+    running: &Running,
+    (old_config, new): (&Config, &Config),
+    old: &Tables,
+    added: &[(DeviceHandle, Receiver<Command>, Opened)],
+    on_failure: OnFailure,
+) -> Result<Tables, ApplyError> {
+    let device = |name: &str| {
+        let added = added.iter().map(|(handle, ..)| handle);
+        let found = old.devices.iter().chain(added).find(|device| device.name == name);
+        found.expect("it stays or is added").clone()
+    };
+    let devices: Vec<DeviceHandle> =
+        new.devices.iter().map(|config| device(&config.name)).collect();
+    let key = |config: &Config, export: &ExportConfig| {
+        let device = config.devices[export.device].name.clone();
+        (device, export.clone())
+    };
+    let before = |export: &ExportConfig| {
+        let mut before = old_config.exports.iter();
+        before.find(|before| before.name == export.name)
+    };
+    let exports: Result<ExportTable, ApplyError> = new
+        .exports
+        .iter()
+        .map(|export| -> Result<Arc<Served>, ApplyError> {
+            let handle = &devices[export.device];
+            let known = old.exports.named(&export.name);
+            let is_as_it_was = before(export).is_some_and(|before| {
+                let (device, before) = key(old_config, before);
+                device == handle.name && ExportConfig { device: export.device, ..before } == *export
+            });
+            match known {
+                Some(served) if is_as_it_was && served.device == handle.id => {
+                    let of_export = new.server.max_connections_per_export(new.exports.len());
+                    let connections_max = export.max_connections.unwrap_or(of_export);
+                    Ok(Arc::new(Served { connections_max, ..Served::clone(served) }))
+                }
+                _ => {
+                    let id = known.map(|served| served.nbd.id);
+                    let id = id.unwrap_or_else(|| ExportId(running.next_id()));
+                    open::serve(new, export, id, (handle.id, handle.facts())).map(Arc::new)
+                }
+            }
+        })
+        .filter(|export| match export {
+            Err(error) if on_failure == OnFailure::LeaveOut => {
+                error!(%error, "export left out");
+                false
+            }
+            _ => true,
+        })
+        .collect();
+    Ok(Tables { exports: exports?, devices })
+}
+
+fn removed_exports(old: &Tables, new: &Tables) -> Vec<Arc<Served>> {
+    let gone = old.exports.iter().filter(|export| new.exports.get(export.nbd.id).is_none());
+    gone.cloned().collect()
+}
+
+/// # Errors
+/// One of `exports` has connections.
+fn check_clients(running: &Running, exports: &[Arc<Served>]) -> Result<(), ApplyError> {
+    for export in exports {
+        let connections = running.shared.seats.taken_of(export.nbd.id);
+        if connections > 0 {
+            return Err(ApplyError::Connected { export: export.nbd.name.clone(), connections });
+        }
+    }
+    Ok(())
+}
+
+/// Starts the threads of added devices; all of them, or none.
+async fn start_all(
+    running: &Running,
+    new: &Config,
+    tables: &Tables,
+    added: Vec<(DeviceHandle, Receiver<Command>, Opened)>,
+) -> Result<Vec<Started>, ApplyError> {
+    let mut started = Vec::new();
+    for (handle, commands, opened) in added {
+        match start(running, new, tables, handle, commands, opened).await {
+            Ok(device) => started.push(device),
+            Err(error) => {
+                give_up(running, started).await;
+                return Err(error);
+            }
+        }
+    }
+    Ok(started)
+}
+
+async fn start(
+    running: &Running,
+    new: &Config,
+    tables: &Tables,
+    handle: DeviceHandle,
+    commands: Receiver<Command>,
+    opened: Opened,
+) -> Result<Started, ApplyError> {
+    let index = new.devices.iter().position(|device| device.name == handle.name);
+    let index = index.expect("of this configuration");
+    let device = &new.devices[index];
+    let exports = tables.exports.iter().filter(|export| export.device == handle.id);
+    let setup = Setup {
+        name: device.name.clone(),
+        path: open::source_name(&device.backend),
+        backend: opened.backend,
+        model: opened.model,
+        engine: device.engine,
+        cache: device.cache,
+        settings: settings::settings(new, new, index),
+        registry: Arc::clone(&running.shared.registry),
+        exports: exports.map(|export| export.place()).collect(),
+        handle: handle.clone(),
+        presence: Arc::clone(&running.shared.presence),
+        drain_ns: u64::try_from(new.server.drain_time.as_nanos()).unwrap_or(u64::MAX),
+        seats: Arc::clone(&running.shared.seats),
+        cgroups_max: new.server.max_cgroups as usize,
+    };
+    let (ready, started) = oneshot::channel();
+    let thread = device::spawn(setup, commands, ready).map_err(ApplyError::Thread)?;
+    if let Ok(Err(source)) = started.await {
+        return Err(ApplyError::Device { device: device.name.clone(), source });
+    }
+    let (device, name) = (handle.id, handle.name.clone());
+    Ok(Started { handle, thread: Thread { device, name, handle: thread } })
+}
+
+/// Ends threads of devices that never served.
+async fn give_up(running: &Running, started: Vec<Started>) {
+    for Started { handle, thread } in started {
+        handle.drain();
+        lock(&running.threads).push(thread);
+        let _ = running.end_thread(handle.id, DRAIN_EXTRA).await;
+    }
+}
+
+/// Settings of the devices that stay; all of them, or none.
+async fn set_all(
+    old: &Tables,
+    tables: &Tables,
+    config: &Config,
+    new: &Config,
+) -> Result<Vec<Applied>, ApplyError> {
+    let mut done: Vec<(&DeviceHandle, Applied)> = Vec::new();
+    for (index, device) in tables.devices.iter().enumerate() {
+        if old.device(device.id).is_none() {
+            continue;
+        }
+        match set(device, settings::settings(config, new, index)).await {
+            Ok(applied) => done.push((device, applied)),
+            Err(error) => {
+                for (device, applied) in done.into_iter().rev() {
+                    take_back(device, applied).await;
+                }
+                return Err(error);
+            }
+        }
+    }
+    Ok(done.into_iter().map(|(_, applied)| applied).collect())
+}
+
+async fn set(device: &DeviceHandle, settings: Vec<(Path, Setting)>) -> Result<Applied, ApplyError> {
+    let gone = || ApplyError::Gone(device.name.clone());
+    let (reply, answer) = oneshot::channel();
+    device.send(Command::Apply { settings, reply }).map_err(|Gone| gone())?;
+    answer.await.map_err(|_| gone())?.map_err(|(cgroup, error)| ApplyError::Refused {
+        device: device.name.clone(),
+        cgroup,
+        error: Box::new(error),
+    })
+}
+
+/// A device that has gone meanwhile has nothing to be taken back.
+async fn take_back(device: &DeviceHandle, applied: Applied) {
+    let _ = set(device, applied.before).await;
+    for cgroup in applied.created.into_iter().rev() {
+        remove(device, cgroup).await;
+    }
+}
+
+/// Removes cgroups that are not listed any more, children first. One that something else needs stays, with the defaults.
+async fn remove_unlisted(devices: &[DeviceHandle], old: &Config, new: &Config) {
+    for device in devices {
+        for cgroup in settings::unlisted(old, new).into_iter().rev() {
+            remove(device, cgroup.clone()).await;
+        }
+    }
+}
+
+async fn remove(device: &DeviceHandle, cgroup: Path) {
+    let (reply, answer) = oneshot::channel();
+    if device.send(Command::Remove { cgroup, reply }).is_ok() {
+        drop(answer.await);
+    }
+}
+
+fn changes(old: &Tables, new: &Tables) -> Changes {
+    let name = |device: &DeviceHandle| device.name.clone();
+    let mut changes = Changes::default();
+    let added = new.devices.iter().filter(|device| old.device(device.id).is_none());
+    changes.devices_added.extend(added.map(name));
+    let gone = old.devices.iter().filter(|device| new.device(device.id).is_none());
+    changes.devices_removed.extend(gone.map(name));
+    for export in new.exports.iter() {
+        let name = export.nbd.name.clone();
+        match old.exports.get(export.nbd.id) {
+            None => changes.exports_added.push(name),
+            Some(before) if !before.is_like(export) => changes.exports_changed.push(name),
+            Some(_) => {}
+        }
+    }
+    let gone = removed_exports(old, new);
+    changes.exports_removed.extend(gone.iter().map(|export| export.nbd.name.clone()));
+    changes
+}
+
+/// What runs once `new` has been applied over `old`.
+fn effective(old: &Config, new: &Config) -> Config {
+    let kept = |device: &weir_config::DeviceConfig| {
+        let before = old.devices.iter().find(|before| before.name == device.name);
+        before.map_or_else(|| device.clone(), |before| settings::kept(before, device))
+    };
+    Config {
+        server: old.server.clone(),
+        devices: new.devices.iter().map(kept).collect(),
+        ..new.clone()
+    }
+}
