@@ -25,7 +25,7 @@ const LIMITS_MAX: usize = 2_000_000;
 /// What `io.watermark` and `io.bfq.low_latency` say to go by the cgroup above, as without the key.
 pub(crate) const INHERIT: &str = "inherit";
 
-const KEYS: [&str; 9] = [
+pub(crate) const KEYS: [&str; 9] = [
     "io.max",
     "io.burst",
     "io.peak",

@@ -31,7 +31,7 @@ const IOPS_SIZE_MAX: u64 = 32 << 20;
 const PRICE_IOS_MAX: u32 = 1_000;
 const PRICE_BYTES_MAX: u64 = 1 << 30;
 
-const KEYS: [&str; 13] = [
+pub(crate) const KEYS: [&str; 13] = [
     "path",
     "scheduler",
     "bfq",
@@ -46,6 +46,10 @@ const KEYS: [&str; 13] = [
     "iops_size",
     "price",
 ];
+
+/// Keys of `[device.NAME.price]`, and of each table in it.
+pub(crate) const PRICES: [&str; 5] = ["flush", "discard", "write_zeroes", "cache", "status"];
+pub(crate) const PRICE: [&str; 2] = ["ios", "bytes"];
 
 /// Devices of a configuration, and their properties.
 #[derive(Default)]
@@ -185,7 +189,9 @@ fn read(entry: Entry<'_>, files: &Files, devices: &mut Devices, report: &mut Rep
     });
     let mut engine = engine(&section, report);
     let watermark = section.amount("watermark", report).and_then(|text| watermark(&text, report));
-    engine.capacity = section.text("model", report).and_then(|text| model(&text, files, report));
+    let model_text = section.text("model", report);
+    engine.capacity = model_text.as_ref().and_then(|text| model(text, files, report));
+    let model = model_text.map(|text| files.place(text.value.into()));
     let read_only = section.switch("read_only", report).unwrap_or(false);
     let (kind, size) = (section.text("cache", report), section.amount("cache_size", report));
     let cache = cache::read(kind.as_ref(), size.as_ref(), report);
@@ -194,7 +200,7 @@ fn read(entry: Entry<'_>, files: &Files, devices: &mut Devices, report: &mut Rep
     let Some(backend) = backend::read(&path, direct, files, report) else { return };
     engine.rotational = is_rotational(&backend);
     let watermark = watermark.unwrap_or_default();
-    let device = DeviceConfig { name, backend, read_only, watermark, engine, cache };
+    let device = DeviceConfig { name, backend, read_only, watermark, model, engine, cache };
     devices.add(device, &path, files, report);
 }
 
@@ -295,7 +301,7 @@ fn check_name(name: &str, span: Span, key: &str, report: &mut Report) {
 fn prices(device: &Section<'_>, report: &mut Report) -> Prices {
     let mut prices = Prices::default();
     let Some(section) = device.section("price", report) else { return prices };
-    section.allow(&["flush", "discard", "write_zeroes", "cache", "status"], report);
+    section.allow(&PRICES, report);
     for (name, price) in [
         ("flush", &mut prices.flush),
         ("discard", &mut prices.discard),
@@ -311,7 +317,7 @@ fn prices(device: &Section<'_>, report: &mut Report) -> Prices {
 }
 
 fn price_of(section: &Section<'_>, price: &mut Price, report: &mut Report) {
-    section.allow(&["ios", "bytes"], report);
+    section.allow(&PRICE, report);
     // At least one: an operation that costs no I/O is a way around every limit on I/Os.
     if let Some(ios) = section.number("ios", 1, PRICE_IOS_MAX, report).and_then(NonZeroU32::new) {
         price.ios = ios;

@@ -18,7 +18,7 @@ use crate::value::{cut, quantity, unknown_name};
 /// Longest name and description: the NBD protocol's limit for strings.
 const STRING_MAX: usize = 4096;
 
-const KEYS: [&str; 6] =
+pub(crate) const KEYS: [&str; 6] =
     ["device", "cgroup", "read_only", "range", "description", "max_connections"];
 
 /// Reads `[export]`.

@@ -1,13 +1,17 @@
 //! From the bytes of files to a configuration, or to everything that is wrong with it.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use toml::de::DeTable;
 
 use crate::backend::Files;
+use crate::difference::SectionKind;
 use crate::drop_in;
 use crate::error::ConfigErrors;
+use crate::kept::borrowed;
+use crate::kept::others::parse;
 use crate::model::Config;
 use crate::report::{Problem, Report};
 use crate::size_guard::{MARKS_MAX, marks};
@@ -45,6 +49,30 @@ impl Config {
         Texts::of(path).read(&Files::Plan(beside(path)))
     }
 
+    /// The text of the configuration that the files of `path` make together, as [`Config::to_toml`] prints it, with comments
+    /// that say which files have a say in each section. Images need not exist.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Config::from_file`].
+    pub fn show_file(path: &Path) -> Result<String, ConfigErrors> {
+        let files = Texts::of(path).into_files()?;
+        let mut texts = Texts::default();
+        files.iter().for_each(|(name, text)| texts.push(name, text));
+        let config = texts.read(&Files::Plan(beside(path)))?;
+        let parsed = parse(borrowed(&files));
+        let mut origins = BTreeMap::new();
+        for kind in [SectionKind::Device, SectionKind::Cgroup, SectionKind::Export] {
+            for (name, section) in parsed.sections(kind.name()) {
+                origins.insert((kind, name), origin(&section));
+            }
+        }
+        let server = parsed.alone(SectionKind::Server.name());
+        origins
+            .extend(server.map(|section| ((SectionKind::Server, String::new()), origin(&section))));
+        Ok(config.to_toml_with(|kind, name| origins.get(&(kind, name.to_owned())).cloned()))
+    }
+
     /// Reads `text`; errors call it `name`. Looks at no files: paths stay as they are, and images need not exist.
     ///
     /// # Errors
@@ -66,6 +94,11 @@ impl Config {
         texts.into_iter().for_each(|(name, text)| read.push(name, text));
         read.read(&Files::Ignore)
     }
+}
+
+/// The files that have a say in `section`.
+fn origin(section: &Section<'_>) -> String {
+    section.file_names().collect::<Vec<_>>().join(", ")
 }
 
 /// Where the relative paths in a file begin.

@@ -31,6 +31,8 @@ pub struct ServerConfig {
     /// `listen`: TCP addresses that serve NBD; loopback ones unless `allow_remote` says otherwise. Port 0 is any
     /// free port.
     pub listen: Vec<SocketAddr>,
+    /// `allow_remote`: whether `listen` may name addresses that other machines can reach; off by default.
+    pub allow_remote: bool,
     /// `control`: the Unix socket for `weir status` and `weir set`.
     pub control: Option<PathBuf>,
     /// `control_mode`: the mode of that socket's file; 0o600 by default.
@@ -73,6 +75,8 @@ pub struct DeviceConfig {
     pub read_only: bool,
     /// `watermark`: the utilisation from which on limits bind; 0 by default, where they always do.
     pub watermark: Watermark,
+    /// `model`: where the file is that the engine's capacity was read from.
+    pub model: Option<PathBuf>,
     /// What the device's engine is made with: `scheduler`, `depth` (1 to 4096, 32 by default), `queue` (as `requests_max`; at
     /// least `depth`, at most 16777216, 65536 by default), `[device.NAME.price]` and `iops_size` (512 B to 32 MiB).
     pub engine: weir_engine::Config,

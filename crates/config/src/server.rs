@@ -33,7 +33,7 @@ const GROUP_MAX: usize = 32;
 /// Longest name of a machine, in bytes (RFC 1035).
 const HOST_MAX: usize = 253;
 
-const KEYS: [&str; 18] = [
+pub(crate) const KEYS: [&str; 18] = [
     "socket",
     "socket_mode",
     "listen",
@@ -60,6 +60,7 @@ impl Default for ServerConfig {
             socket: None,
             socket_mode: ServerConfig::SOCKET_MODE,
             listen: Vec::new(),
+            allow_remote: false,
             control: None,
             control_mode: ServerConfig::SOCKET_MODE,
             control_group: None,
@@ -71,7 +72,7 @@ impl Default for ServerConfig {
             max_connections: CONNECTIONS,
             exit_last: false,
             drain_time: DRAIN_TIME,
-            max_connections_per_client: part_of(CONNECTIONS, 4),
+            max_connections_per_client: max_connections_per_client(CONNECTIONS),
             max_cgroups: CGROUPS,
         }
     }
@@ -114,6 +115,7 @@ pub(crate) fn read(root: &Section<'_>, files: &Files, report: &mut Report) -> Se
     let Some(section) = root.section("server", report) else { return server };
     section.allow(&KEYS, report);
     let allow_remote = section.switch("allow_remote", report).unwrap_or(false);
+    server.allow_remote = allow_remote;
     if let Some(text) = section.text("tls", report)
         && text.value != "none"
     {
@@ -134,7 +136,7 @@ pub(crate) fn read(root: &Section<'_>, files: &Files, report: &mut Report) -> Se
     control_files(&mut server, &section, files, report);
     if let Some(connections) = section.number("max_connections", 1, CONNECTIONS_MAX, report) {
         server.max_connections = connections;
-        server.max_connections_per_client = part_of(connections, 4);
+        server.max_connections_per_client = max_connections_per_client(connections);
     }
     let most = CONNECTIONS_MAX;
     if let Some(connections) = section.number("max_connections_per_client", 1, most, report) {
@@ -159,6 +161,11 @@ pub(crate) fn drain_time(text: &Text, report: &mut Report) -> Option<Duration> {
         return None;
     }
     Some(time)
+}
+
+/// Default of `max_connections_per_client`.
+pub(crate) fn max_connections_per_client(max_connections: u32) -> u32 {
+    part_of(max_connections, 4)
 }
 
 /// An even part of all connections, but no fewer than programs open at once.

@@ -166,7 +166,8 @@ fn build(
         engine.rotational = is_rotational(&backend);
         let name = SingleExport::DEVICE.to_owned();
         let read_only = single.read_only;
-        let device = DeviceConfig { name, backend, read_only, watermark, engine, cache };
+        let model = flags.model.as_ref().map(|text| files.place(text.value.clone().into()));
+        let device = DeviceConfig { name, backend, read_only, watermark, model, engine, cache };
         devices.add(device, image, files, report);
     }
     let mut lines = LimitLines::new(1);
@@ -214,7 +215,7 @@ fn server(
     files: &Files,
     report: &mut Report,
 ) -> ServerConfig {
-    let mut server = ServerConfig::default();
+    let mut server = ServerConfig { allow_remote: single.allow_remote, ..ServerConfig::default() };
     for text in &flags.listen {
         server::listen(&mut server, text, single.allow_remote, "--allow-remote", report);
     }

@@ -141,6 +141,11 @@ impl<'t> Section<'t> {
         })
     }
 
+    /// Names of the files whose say counts.
+    pub(crate) fn file_names(&self) -> impl Iterator<Item = &'t str> {
+        self.parts.iter().map(|part| part.file.name)
+    }
+
     /// The value of `name`.
     pub(crate) fn get(&self, name: &str) -> Option<Entry<'t>> {
         let said = self.parts.iter().filter_map(|part| {

@@ -3,7 +3,7 @@
 mod document;
 mod error;
 mod moved;
-mod others;
+pub(crate) mod others;
 mod section;
 mod setting;
 mod storage;
@@ -148,6 +148,6 @@ fn all<'t>(
     borrowed(before).chain(borrowed(own.as_slice())).chain(borrowed(after))
 }
 
-fn borrowed(files: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
+pub(crate) fn borrowed(files: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
     files.iter().map(|(name, text)| (name.as_str(), text.as_str()))
 }

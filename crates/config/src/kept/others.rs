@@ -9,12 +9,12 @@ use crate::source::Layer;
 use crate::table::{Entry, REMOVED, REPLACES, Section, one_name};
 
 /// Parsed texts of files, in their order.
-pub(super) struct Parsed<'t> {
+pub(crate) struct Parsed<'t> {
     files: Vec<(Layer<'t>, Spanned<DeTable<'t>>)>,
 }
 
 /// The parsed `texts` with their names; what is no TOML is left out.
-pub(super) fn parse<'t>(texts: impl IntoIterator<Item = (&'t str, &'t str)>) -> Parsed<'t> {
+pub(crate) fn parse<'t>(texts: impl IntoIterator<Item = (&'t str, &'t str)>) -> Parsed<'t> {
     let mut start = 0;
     let mut files = Vec::new();
     for (name, text) in texts {
@@ -32,7 +32,7 @@ impl<'t> Parsed<'t> {
     }
 
     /// All sections of `kind`, each by the name that all ways to write it share.
-    pub(super) fn sections(&self, kind: &str) -> Vec<(String, Section<'_>)> {
+    pub(crate) fn sections(&self, kind: &str) -> Vec<(String, Section<'_>)> {
         let mut unread = Report::default();
         let Some(section) = self.root().section(kind, &mut unread) else { return Vec::new() };
         let named = section.entries().into_iter().filter_map(|entry| {
@@ -40,6 +40,11 @@ impl<'t> Parsed<'t> {
             Some((name, entry.section(&mut unread)?))
         });
         named.collect()
+    }
+
+    /// `[server]`, or what else stands alone at the top of a file.
+    pub(crate) fn alone(&self, name: &str) -> Option<Section<'_>> {
+        self.root().section(name, &mut Report::default())
     }
 
     /// Names of all sections of `kind`.

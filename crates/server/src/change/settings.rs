@@ -67,6 +67,8 @@ pub(super) fn needs_restart(running: &Config, new: &Config) -> Vec<String> {
         socket,
         socket_mode,
         listen,
+        // Says only what `listen` may name.
+        allow_remote: _,
         control,
         control_mode,
         control_group,
