@@ -8,7 +8,7 @@ mod calibrate;
 mod client_args;
 mod clock;
 mod completions;
-mod config_check;
+mod config;
 mod demo;
 mod disk;
 #[cfg(test)]
@@ -64,7 +64,7 @@ enum Command {
     Remove(remove::Args),
     /// Work with configuration files
     #[command(subcommand)]
-    Config(ConfigCommand),
+    Config(config::Command),
     Calibrate(calibrate::Args),
     Replay(replay::Args),
     Demo(demo::Args),
@@ -75,11 +75,6 @@ enum Command {
     Completions(completions::Args),
 }
 
-#[derive(Debug, Subcommand)]
-enum ConfigCommand {
-    Check(config_check::Args),
-}
-
 fn main() -> ExitCode {
     let cli = Cli::try_parse().unwrap_or_else(|error| with_serve(error).exit());
     let done = match cli.command {
@@ -88,7 +83,7 @@ fn main() -> ExitCode {
         Command::Set(args) => set::run(&args),
         Command::Move(args) => move_cgroup::run(&args),
         Command::Remove(args) => remove::run(&args),
-        Command::Config(ConfigCommand::Check(args)) => config_check::run(&args),
+        Command::Config(command) => config::run(&command),
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Demo(args) => demo::run(&args),

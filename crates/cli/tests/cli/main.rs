@@ -1,7 +1,7 @@
 //! Tests of the built `weir` command, in one program with a shared module.
 
 mod calibrate;
-mod config_check;
+mod config;
 mod demo;
 mod docs;
 mod lab_fio;

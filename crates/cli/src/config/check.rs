@@ -16,6 +16,7 @@ Examples:
   weir config check weir.toml
   weir config check weir.toml --format json | jq '.errors[] | {line, message}'
 
+Files in the directory beside it are read over it: weir.d for weir.toml.
 JSON: `valid`; `errors`, each with file, line, column, key, message and hint;
 `errors_more`, how many were only counted; and `warnings` and `config`, if it
 is valid. A warning tells of settings that cost more than they may be worth.

@@ -1,0 +1,22 @@
+//! `weir config`: a file for each of its subcommands.
+
+mod check;
+mod diff;
+mod show;
+
+use crate::failure::Failure;
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    Check(check::Args),
+    Diff(diff::Args),
+    Show(show::Args),
+}
+
+pub(crate) fn run(command: &Command) -> Result<(), Failure> {
+    match command {
+        Command::Check(args) => check::run(args),
+        Command::Diff(args) => diff::run(args),
+        Command::Show(args) => show::run(args),
+    }
+}
