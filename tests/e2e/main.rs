@@ -50,6 +50,7 @@ mod several_devices;
 mod slow_readers;
 mod slow_writers;
 mod starting;
+mod tenants;
 mod vanishing_clients;
 mod waits_add_up;
 mod write_back;

@@ -36,7 +36,7 @@ fn limits_of_a_changed_configuration_hold_at_once() {
     let server = Server::config(&place, CONFIG);
     let mut client = Client::of(&server);
     client.read(0, 512).expect("it is served");
-    server.set("/vm1", "io.weight", "300");
+    server.ask("set", &["/vm1", "io.weight", "300", "--runtime"]);
     let change = |text: &str| {
         let text = text.replace("riops=1000", "riops=2000 rbps=1M");
         let text = text.replace("[device.disk]", "[device.disk]\n depth = 7");

@@ -83,9 +83,19 @@ impl Server {
     #[track_caller]
     pub fn config_in_part(place: &Place, config: &str, uris: usize) -> Server {
         let socket = place.socket("nbd.sock");
-        let path = place.file("weir.toml");
         let text = format!("[server]\nsocket = {socket:?}\n{config}");
-        fs::write(&path, &text).expect("a file can be written");
+        fs::write(place.file("weir.toml"), &text).expect("a file can be written");
+        Server::again(place, uris)
+    }
+
+    /// A server of the configuration that is in `place`.
+    ///
+    /// # Panics
+    /// When it does not start.
+    #[track_caller]
+    pub fn again(place: &Place, uris: usize) -> Server {
+        let socket = place.socket("nbd.sock");
+        let path = place.file("weir.toml");
         let mut command = Command::new(weir());
         command.arg("serve").arg(&path);
         start(command, place, &socket, uris)
@@ -219,7 +229,7 @@ impl Server {
     #[track_caller]
     pub fn ask(&self, subcommand: &str, arguments: &[&str]) -> Ran {
         let mut command = Command::new(weir());
-        run(command.arg(subcommand).arg("--control").arg(&self.control).args(arguments))
+        run(command.arg(subcommand).args(arguments).arg("--control").arg(&self.control))
     }
 
     /// Sends a signal.

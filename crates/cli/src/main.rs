@@ -27,6 +27,7 @@ mod set;
 mod signals;
 mod status;
 mod table;
+mod tenants;
 mod whole_file;
 
 use std::process::ExitCode;
@@ -42,6 +43,7 @@ Examples:
   weir serve weir.toml                   several devices, tenants and exports
   weir status                            who waits for what
   weir set /main io.max riops=1000       another limit, while it runs
+  weir export add vm2 --image vm2.img --cgroup /vm2 --create
   weir calibrate /dev/sdb                what a disk can do; only reads
   weir lab run job.fio --disk hdd7200    a fio job there, in virtual time
 
@@ -62,6 +64,13 @@ enum Command {
     Set(set::Args),
     Move(move_cgroup::Args),
     Remove(remove::Args),
+    /// Add, remove and list the devices of a running server
+    #[command(subcommand)]
+    Device(tenants::device::Command),
+    /// Add, remove and list the exports of a running server
+    #[command(subcommand)]
+    Export(tenants::export::Command),
+    Reload(tenants::reload::Args),
     /// Work with configuration files
     #[command(subcommand)]
     Config(config::Command),
@@ -83,6 +92,9 @@ fn main() -> ExitCode {
         Command::Set(args) => set::run(&args),
         Command::Move(args) => move_cgroup::run(&args),
         Command::Remove(args) => remove::run(&args),
+        Command::Device(command) => tenants::device::run(&command),
+        Command::Export(command) => tenants::export::run(&command),
+        Command::Reload(args) => tenants::reload::run(&args),
         Command::Config(command) => config::run(&command),
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Replay(args) => replay::run(&args),

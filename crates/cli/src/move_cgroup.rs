@@ -30,6 +30,9 @@ pub(crate) struct Args {
     /// On this device only; else on every device that has it
     #[arg(long)]
     device: Option<String>,
+    /// Forget it when the configuration is read again, or the server ends; else it is kept in weir.d
+    #[arg(long)]
+    runtime: bool,
     #[command(flatten)]
     server: ClientArgs,
 }
@@ -37,6 +40,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let client = args.server.client()?;
     let (cgroup, parent) = (args.cgroup.clone(), args.parent.clone());
-    let request = MoveRequest { cgroup, parent, device: args.device.clone() };
+    let request =
+        MoveRequest { cgroup, parent, device: args.device.clone(), runtime: args.runtime };
     output::print_done(&client.relocate(&request)?, args.server.format)
 }

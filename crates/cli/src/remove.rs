@@ -9,7 +9,7 @@ use crate::output;
 const EXAMPLES: &str = "\
 Examples:
   weir remove /vms/old
-  weir remove /vms/old --device disk0
+  weir remove /vms/old --device disk0 --runtime
 
 What can be removed: a cgroup without children that no export leads to. Requests
 that wait in it still go.
@@ -25,12 +25,19 @@ pub(crate) struct Args {
     /// On this device only; else on every device that has it
     #[arg(long)]
     device: Option<String>,
+    /// Forget it when the configuration is read again, or the server ends; else it is kept in weir.d
+    #[arg(long)]
+    runtime: bool,
     #[command(flatten)]
     server: ClientArgs,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let client = args.server.client()?;
-    let request = RemoveRequest { cgroup: args.cgroup.clone(), device: args.device.clone() };
+    let request = RemoveRequest {
+        cgroup: args.cgroup.clone(),
+        device: args.device.clone(),
+        runtime: args.runtime,
+    };
     output::print_done(&client.remove(&request)?, args.server.format)
 }

@@ -38,9 +38,13 @@ Examples:
   weir set / io.bfq slice_idle=0 low_latency=0
   weir set / io.watermark 90
   weir set /vms/new io.weight 300 --create
+  weir set /vms/db io.max riops=max --runtime
 
 Plain numbers are bytes or I/Os, as in cgroup v2; letters are Weir's: of bytes
 by 1024 (10M is 10485760), of I/Os by 1000.
+
+A server of a configuration keeps what is set, in the directory weir.d beside
+it, for its next start; `--runtime` does not.
 
 Requests that wait go on waiting under the new limit; none is lost, repeated or
 overtaken.
@@ -64,6 +68,9 @@ pub(crate) struct Args {
     /// Make the cgroup if it is not there; else that is an error
     #[arg(long)]
     create: bool,
+    /// Forget it when the configuration is read again, or the server ends; else it is kept in weir.d
+    #[arg(long)]
+    runtime: bool,
     /// Refuse if anything has been set since this `generation` of `weir status --format json`
     #[arg(long, value_name = "GENERATION")]
     if_match: Option<String>,
@@ -82,6 +89,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         value: args.value.join(" "),
         device: args.device.clone(),
         create: args.create,
+        runtime: args.runtime,
     })?;
     if reply.created {
         output::tell(&format!("note: {} is new: no connection is in it", reply.cgroup));

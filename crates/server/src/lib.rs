@@ -18,6 +18,7 @@ mod registry;
 mod seats;
 mod serve;
 pub mod status;
+pub mod tenants;
 mod unix_socket;
 
 pub use change::{ApplyError, Changes};

@@ -11,13 +11,14 @@ use std::time::Duration;
 
 use tracing::error;
 use weir_config::{Config, DeviceConfig};
+use weir_nbd::ExportId;
 
 use crate::change::{self, ApplyError, Changes, OnFailure};
 use crate::device::{DeviceError, DeviceHandle};
 use crate::exports::DeviceId;
 use crate::front::{Accepts, Front, Listener};
 use crate::presence::Presence;
-use crate::registry::Registry;
+use crate::registry::{Registry, Tables};
 use crate::seats::Seats;
 use crate::status::ListenersStatus;
 use crate::unix_socket::{BindError, BoundSocket, SocketFile, bind_unix};
@@ -143,6 +144,28 @@ impl Running {
     /// The configuration that runs: as last applied, without what only a restart changes.
     pub async fn config(&self) -> Config {
         self.config.lock().await.clone()
+    }
+
+    /// What would run if `new` were applied over `old`: without what only a restart changes, and without devices that
+    /// could not be opened.
+    pub(crate) fn would_run(&self, old: &Config, new: &Config) -> Config {
+        change::would_run(self, old, new)
+    }
+
+    /// Takes note that the devices have been set as `new` says.
+    pub(crate) async fn note(&self, new: &Config) {
+        let mut config = self.config.lock().await;
+        *config = change::would_run(self, &config, new);
+    }
+
+    /// Connections to an export.
+    pub(crate) fn connections(&self, export: ExportId) -> u32 {
+        self.shared.seats.taken_of(export)
+    }
+
+    /// Devices and exports as they are now.
+    pub(crate) fn tables(&self) -> Arc<Tables> {
+        self.shared.registry.tables()
     }
 
     /// The device threads, in the order of the configuration.

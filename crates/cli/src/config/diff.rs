@@ -4,11 +4,13 @@ use std::path::PathBuf;
 
 use weir_config::{Config, Difference, difference};
 
+use crate::client_args::ClientArgs;
 use crate::failure::Failure;
 use crate::output::{self, Format};
 
 const EXAMPLES: &str = "\
 Examples:
+  weir config diff                       what runs, and what its files say
   weir config diff weir.toml new.toml
   weir config diff weir.toml new.toml --format json | jq '.differences[].name'
 
@@ -24,23 +26,33 @@ Exit status: 0 done, 1 different (with --exit-code), 2 one of them is not valid.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The configuration before
-    old: PathBuf,
+    /// The configuration before; without it, what a server runs, and its files now
+    #[arg(requires = "new")]
+    old: Option<PathBuf>,
     /// The configuration now
-    new: PathBuf,
+    new: Option<PathBuf>,
     /// End with status 1 if they differ
     #[arg(long)]
     exit_code: bool,
-    /// What to print
-    #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    #[command(flatten)]
+    server: ClientArgs,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let read = |path| Config::plan_from_file(path).map_err(Failure::Config);
-    let differences = difference(&read(&args.old)?, &read(&args.new)?);
-    print(&differences, args.format)?;
-    if args.exit_code && !differences.is_empty() { Err(Failure::Said(1)) } else { Ok(()) }
+    let differ = match (&args.old, &args.new) {
+        (Some(old), Some(new)) => {
+            let differences = difference(&read(old)?, &read(new)?);
+            print(&differences, args.server.format)?;
+            !differences.is_empty()
+        }
+        _ => {
+            let reply = args.server.client()?.differences()?;
+            crate::tenants::reload::print_differences(&reply, args.server.format)?;
+            !reply.differences.is_empty()
+        }
+    };
+    if args.exit_code && differ { Err(Failure::Said(1)) } else { Ok(()) }
 }
 
 fn print(differences: &[Difference], format: Format) -> Result<(), Failure> {

@@ -187,7 +187,7 @@ async fn neighbour(
     watch.screen.say(story::weights())?;
     let (cgroup, key) = (plan::WEB.into(), "io.weight".into());
     let value = "900".into();
-    control.set(&SetRequest { cgroup, key, value, device: None, create: false })?;
+    control.set(&SetRequest { cgroup, key, value, device: None, create: false, runtime: false })?;
     let unequal = pair(watch, control, &both, 900, WEIGHTS_SECONDS.min(seconds)).await?;
     Ok(equal.into_iter().chain(unequal).collect())
 }

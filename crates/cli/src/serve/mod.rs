@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use tracing_subscriber::EnvFilter;
 use weir_config::{Config, Direct};
+use weir_server::tenants::Files;
 
-use self::reload::Reload;
 use crate::failure::Failure;
 use crate::runtime_dir;
 
@@ -161,18 +161,18 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         .log_internal_errors(false)
         .init();
     let path = PathBuf::from(&args.what);
-    let (config, control, reload) = match flags::read(args)? {
+    let (config, control, files) = match flags::read(args)? {
         flags::Plan::File(config, read) => {
             let (config, control) = with_defaults(config, "")?;
-            let reload = Reload::new(path, read.server, config.server.clone());
-            (config, control, Some(reload))
+            let files = Files::new(path, read.server, config.server.clone());
+            (config, control, Some(files))
         }
         flags::Plan::Image(config, name) => {
             let (config, control) = with_defaults(config, &format!("{name}."))?;
             (config, control, None)
         }
     };
-    running::serve(&config, &control, reload)
+    running::serve(&config, &control, files)
 }
 
 /// Adds sockets where none are named; the control socket's path, and whether it may be moved aside.

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use weir_config::{Config, ServerConfig};
 use weir_server::control::{self, Access, ControlSocket, Guard};
+use weir_server::tenants::{Files, Tenants};
 use weir_server::{ApplyError, BindError, Running, SocketFile, StartError, group_id};
 use weir_uring::OpenError;
 
 use super::Control;
-use super::reload::Reload;
+use super::reload;
 use crate::failure::Failure;
 use crate::output;
 use crate::runtime_dir::{CONTROL, CONTROL_READ};
@@ -28,7 +29,7 @@ const ASIDE_MAX: u32 = 9;
 pub(super) fn serve(
     config: &Config,
     control: &Control,
-    reload: Option<Reload>,
+    files: Option<Files>,
 ) -> Result<(), Failure> {
     let runtime = signals::runtime()?;
     runtime.block_on(async {
@@ -40,6 +41,7 @@ pub(super) fn serve(
             .await
             .map_err(|error| Failure::failed(&error).hint(start_hint(&error)))?;
         let running = Arc::new(running);
+        let tenants = Arc::new(Tenants::new(Arc::clone(&running), files));
         let mut files = running.socket_files();
         files.extend(sockets.iter().map(|socket| socket.file().clone()));
         let control_read = sockets.get(1).map(|socket| socket.path().display().to_string());
@@ -50,7 +52,7 @@ pub(super) fn serve(
             Failure::Output(error) => Failure::failed(format!("standard output: {error}")),
             other => other,
         })?;
-        let control = Arc::new(control::Control::new(Arc::clone(&running)));
+        let control = Arc::new(control::Control::new(Arc::clone(&tenants)));
         let guard = Guard {
             hosts: config.server.control_hosts.clone(),
             origins: config.server.control_origins.clone(),
@@ -66,10 +68,7 @@ pub(super) fn serve(
                 Why::Signal(signals::HANGUP) if !terminal.has_closed() => signals.was_no_end(),
                 why => break why,
             }
-            match &reload {
-                Some(reload) => reload.read_again(&control, &running).await,
-                None => tracing::info!("SIGHUP: there is no configuration to be read again"),
-            }
+            reload::reload(&control, &tenants).await;
         };
         let within = config.server.drain_time;
         match why {

@@ -9,10 +9,14 @@
 mod open;
 mod settings;
 
+pub(crate) use self::open::source_name;
+
+use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use tracing::error;
@@ -92,7 +96,7 @@ pub enum ApplyError {
 }
 
 /// What a change has done.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Changes {
     /// Settings of cgroups and devices that have changed.
     pub settings: usize,
@@ -110,6 +114,23 @@ pub struct Changes {
     pub needs_restart: Vec<String>,
     /// What has not gone well and does not take the change back: a removed device that could not be flushed.
     pub warnings: Vec<String>,
+}
+
+impl fmt::Display for Changes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} settings", self.settings)?;
+        let lists = [
+            ("devices added", &self.devices_added),
+            ("devices removed", &self.devices_removed),
+            ("exports added", &self.exports_added),
+            ("exports changed", &self.exports_changed),
+            ("exports removed", &self.exports_removed),
+        ];
+        for (done, names) in lists.into_iter().filter(|(_, names)| !names.is_empty()) {
+            write!(f, ", {done}: {}", names.join(" "))?;
+        }
+        Ok(())
+    }
 }
 
 impl Changes {
@@ -171,16 +192,17 @@ pub(crate) async fn apply(
         check_clients(running, &gone)?;
     }
     let started = start_all(running, new, &tables, added).await?;
-    let applied = match set_all(&old, &tables, &config, new).await {
-        Ok(applied) => applied,
+    let set = match set_all(&old, &tables, &config, new).await {
+        Ok(set) => set,
         Err(error) => {
             give_up(running, started).await;
             return Err(error);
         }
     };
     let mut changes = changes(&old, &tables);
-    changes.settings = applied.iter().map(Applied::changed).sum();
-    changes.needs_restart = settings::needs_restart(&config, new);
+    changes.settings = set.iter().map(Applied::changed).sum();
+    let applied = effective(&config, new);
+    changes.needs_restart = settings::needs_restart(&applied, new);
     // Nothing fails from here on.
     let ended: Vec<DeviceHandle> =
         old.devices.iter().filter(|device| tables.device(device.id).is_none()).cloned().collect();
@@ -214,7 +236,7 @@ pub(crate) async fn apply(
             changes.warnings.push(format!("device `{}`: {error}", device.name));
         }
     }
-    *config = effective(&config, new);
+    *config = applied;
     Ok(changes)
 }
 
@@ -390,7 +412,7 @@ async fn start(
     let exports = tables.exports.iter().filter(|export| export.device == handle.id);
     let setup = Setup {
         name: device.name.clone(),
-        path: open::source_name(&device.backend),
+        path: source_name(&device.backend),
         backend: opened.backend,
         model: opened.model,
         engine: device.engine,
@@ -500,6 +522,13 @@ fn changes(old: &Tables, new: &Tables) -> Changes {
     let gone = removed_exports(old, new);
     changes.exports_removed.extend(gone.iter().map(|export| export.nbd.name.clone()));
     changes
+}
+
+/// What would run if `new` were applied over `old`.
+pub(crate) fn would_run(running: &Running, old: &Config, new: &Config) -> Config {
+    let left_out = lock(&running.left_out).clone();
+    let new = without(new, |name| !left_out.iter().any(|device| device.name == name));
+    effective(old, &new)
 }
 
 /// What runs once `new` has been applied over `old`.

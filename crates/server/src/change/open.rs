@@ -37,7 +37,7 @@ pub(super) fn open(device: &DeviceConfig) -> Result<Opened, OpenError> {
 }
 
 /// How a status calls it.
-pub(super) fn source_name(source: &Source) -> String {
+pub(crate) fn source_name(source: &Source) -> String {
     match source {
         Source::File { path, .. } => path.display().to_string(),
         Source::Memory { size } => format!("memory:{size}"),

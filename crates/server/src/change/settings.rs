@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use weir_config::{CgroupConfig, Config, DeviceConfig, ServerConfig};
+use weir_config::{CgroupConfig, Change, Config, DeviceConfig, Difference, difference};
 use weir_engine::settings::{LowLatency, PrioClass};
 use weir_engine::{LimiterKind, Limits, Path, Watermark, Weight};
 
@@ -60,65 +60,20 @@ fn of_cgroup(
     .map(|setting| (path.clone(), setting))
 }
 
-/// Where `new` differs from `running` in what only a restart changes, each as a key of the configuration.
-pub(super) fn needs_restart(running: &Config, new: &Config) -> Vec<String> {
-    // A key that is added says here what it needs.
-    let ServerConfig {
-        socket,
-        socket_mode,
-        listen,
-        // Says only what `listen` may name.
-        allow_remote: _,
-        control,
-        control_mode,
-        control_group,
-        control_read,
-        control_read_mode,
-        control_read_group,
-        control_hosts,
-        control_origins,
-        max_connections,
-        exit_last,
-        drain_time,
-        max_connections_per_client,
-        max_cgroups,
-    } = &running.server;
-    let server = &new.server;
-    let keys = [
-        ("socket", *socket != server.socket),
-        ("socket_mode", *socket_mode != server.socket_mode),
-        ("listen", *listen != server.listen),
-        ("control", *control != server.control),
-        ("control_mode", *control_mode != server.control_mode),
-        ("control_group", *control_group != server.control_group),
-        ("control_read", *control_read != server.control_read),
-        ("control_read_mode", *control_read_mode != server.control_read_mode),
-        ("control_read_group", *control_read_group != server.control_read_group),
-        ("control_hosts", *control_hosts != server.control_hosts),
-        ("control_origins", *control_origins != server.control_origins),
-        ("max_connections", *max_connections != server.max_connections),
-        ("exit_last", *exit_last != server.exit_last),
-        ("drain_time", *drain_time != server.drain_time),
-        (
-            "max_connections_per_client",
-            *max_connections_per_client != server.max_connections_per_client,
-        ),
-        ("max_cgroups", *max_cgroups != server.max_cgroups),
-    ];
-    let changed = keys.into_iter().filter(|(_, differs)| *differs);
-    let mut keys: Vec<String> = changed.map(|(key, _)| format!("server.{key}")).collect();
-    for old in &running.devices {
-        let Some(new) = new.devices.iter().find(|new| new.name == old.name) else { continue };
-        let kept = kept(old, new);
-        let parts = [
-            ("path", old.backend != new.backend),
-            ("read_only", old.read_only != new.read_only),
-            ("cache", old.cache != new.cache),
-            ("queue, model or price", kept.engine != new.engine),
-        ];
-        let changed = parts.into_iter().filter(|(_, differs)| *differs);
-        keys.extend(changed.map(|(key, _)| format!("device.{}.{key}", old.name)));
-    }
+/// Keys in which `new` differs from what runs once it has been `applied`: only a restart changes them.
+pub(super) fn needs_restart(applied: &Config, new: &Config) -> Vec<String> {
+    let mut keys: Vec<String> = difference(applied, new)
+        .into_iter()
+        .map(|Difference { section, name, change }| {
+            let section = section.name();
+            let place = if name.is_empty() { section.into() } else { format!("{section}.{name}") };
+            match change {
+                Change::Changed { key, .. } => format!("{place}.{key}"),
+                Change::Added { .. } | Change::Removed { .. } => place,
+            }
+        })
+        .collect();
+    keys.dedup();
     keys
 }
 
@@ -168,7 +123,7 @@ mod tests {
                 "path = \"memory:2M\"\n        [device.b]",
                 &["device.a.path"],
             ),
-            ("[device.b]", "queue = 99\n        [device.b]", &["device.a.queue, model or price"]),
+            ("[device.b]", "queue = 99\n        [device.b]", &["device.a.queue"]),
             ("[device.b]", "[device.c]", &[]),
             ("[export.vm1]", "[export.vm2]", &[]),
             (
@@ -183,7 +138,8 @@ mod tests {
         ] {
             assert!(RUNNING.contains(from), "{from}");
             let new = read(&RUNNING.replacen(from, to, 1));
-            assert_eq!(needs_restart(&running, &new), expected, "{to}");
+            let applied = super::super::effective(&running, &new);
+            assert_eq!(needs_restart(&applied, &new), expected, "{to}");
         }
     }
 

@@ -3,6 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::change::Changes;
+use crate::tenants::Edit;
+
 /// Body of `POST /v1/set`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -21,6 +24,9 @@ pub struct SetRequest {
     /// Whether a cgroup that is not there is created; else it is refused.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub create: bool,
+    /// Whether it is forgotten when the configuration is read again, or the server ends; else it is kept in a file.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub runtime: bool,
 }
 
 /// Body of `POST /v1/remove`.
@@ -32,6 +38,9 @@ pub struct RemoveRequest {
     /// On this device only; else on every device that has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
+    /// As of [`SetRequest`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub runtime: bool,
 }
 
 /// Body of `POST /v1/move`.
@@ -45,6 +54,9 @@ pub struct MoveRequest {
     /// On this device only; else on every device that has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
+    /// As of [`SetRequest`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub runtime: bool,
 }
 
 /// Answer to `POST /v1/set`: what holds now.
@@ -80,6 +92,101 @@ pub struct DoneReply {
     /// Generation after the change, as in the header `ETag`.
     #[serde(default)]
     pub generation: String,
+}
+
+/// Body of `POST /v1/change`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChangeRequest {
+    /// What to do: all of it, or nothing.
+    pub edits: Vec<Edit>,
+    /// Whether it is forgotten when the configuration is read again, or the server ends.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub runtime: bool,
+    /// Whether exports that have connections are removed, too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub force: bool,
+}
+
+/// Body of `POST /v1/reload`.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReloadRequest {
+    /// Whether exports that have connections are removed, too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub force: bool,
+}
+
+/// Answer to `POST /v1/change` and `POST /v1/reload`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ChangeReply {
+    /// What has changed.
+    pub changes: Changes,
+    /// Generation after the change, as in the header `ETag`.
+    pub generation: String,
+}
+
+/// Answer to `GET /v1/differences`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct DifferencesReply {
+    /// What the files say and does not run, a line each: `+ export vm9`, `~ cgroup /vm1 io.weight: 100 -> 200`.
+    pub differences: Vec<String>,
+    /// The present generation.
+    pub generation: String,
+}
+
+/// Answer to `GET /v1/devices`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct DevicesReply {
+    /// The devices, in the order of the configuration.
+    pub devices: Vec<DeviceEntry>,
+    /// The present generation.
+    pub generation: String,
+}
+
+/// One device.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct DeviceEntry {
+    /// Its name.
+    pub device: String,
+    /// File, block device or specification.
+    pub path: String,
+    /// Its bytes.
+    pub size_bytes: u64,
+    /// Whether writes are refused.
+    pub read_only: bool,
+    /// Names of its exports.
+    pub exports: Vec<String>,
+}
+
+/// Answer to `GET /v1/exports`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ExportsReply {
+    /// The exports, in the order of the configuration.
+    pub exports: Vec<ExportEntry>,
+    /// The present generation.
+    pub generation: String,
+}
+
+/// One export.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ExportEntry {
+    /// Its name.
+    pub export: String,
+    /// Its device.
+    pub device: String,
+    /// The cgroup of its connections in the configuration.
+    pub cgroup: String,
+    /// Its bytes.
+    pub size_bytes: u64,
+    /// Whether writes are refused.
+    pub read_only: bool,
+    /// Shown to clients that list exports.
+    pub description: String,
+    /// Connections that have chosen it.
+    pub connections: u32,
+    /// NBD URIs that lead to it.
+    pub uris: Vec<String>,
 }
 
 /// Answer to `GET /healthz` and `GET /readyz`.

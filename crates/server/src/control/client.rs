@@ -9,7 +9,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::api::{
-    DoneReply, ErrorReply, MoveRequest, Refusal, RemoveRequest, SetReply, SetRequest,
+    ChangeReply, ChangeRequest, DevicesReply, DifferencesReply, DoneReply, ErrorReply,
+    ExportsReply, MoveRequest, Refusal, ReloadRequest, RemoveRequest, SetReply, SetRequest,
 };
 use crate::status::Status;
 
@@ -115,6 +116,51 @@ impl Client {
     /// [`ClientError`]; when refused, nothing has changed.
     pub fn relocate(&self, request: &MoveRequest) -> Result<DoneReply, ClientError> {
         self.post("/v1/move", request)
+    }
+
+    /// The devices.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`].
+    pub fn devices(&self) -> Result<DevicesReply, ClientError> {
+        self.exchange("GET", "/v1/devices", &[])
+    }
+
+    /// The exports.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`].
+    pub fn exports(&self) -> Result<ExportsReply, ClientError> {
+        self.exchange("GET", "/v1/exports", &[])
+    }
+
+    /// Adds and removes devices, exports and cgroups.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`]; when refused, nothing has changed.
+    pub fn change(&self, request: &ChangeRequest) -> Result<ChangeReply, ClientError> {
+        self.post("/v1/change", request)
+    }
+
+    /// Has the configuration read again.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`]; when refused, nothing has changed.
+    pub fn reload(&self, request: &ReloadRequest) -> Result<ChangeReply, ClientError> {
+        self.post("/v1/reload", request)
+    }
+
+    /// What a reload would change.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`].
+    pub fn differences(&self) -> Result<DifferencesReply, ClientError> {
+        self.exchange("GET", "/v1/differences", &[])
     }
 
     fn post<Q: Serialize, R: DeserializeOwned>(

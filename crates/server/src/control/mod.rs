@@ -6,14 +6,18 @@
 //! | `POST /v1/set` | [`SetRequest`] | [`SetReply`] |
 //! | `POST /v1/remove` | [`RemoveRequest`] | [`DoneReply`] |
 //! | `POST /v1/move` | [`MoveRequest`] | [`DoneReply`] |
+//! | `GET /v1/devices`, `GET /v1/exports` | | [`DevicesReply`], [`ExportsReply`] |
+//! | `POST /v1/change` | [`ChangeRequest`] | [`ChangeReply`] |
+//! | `POST /v1/reload` | [`ReloadRequest`] | [`ChangeReply`] |
+//! | `GET /v1/differences` | | [`DifferencesReply`] |
 //! | `GET /healthz`, `GET /readyz` | | [`HealthReply`] |
 //! | `GET /metrics` | | text for Prometheus |
 //! | `GET /v1/openapi.json` | | OpenAPI 3.1 ([`openapi`]) |
 //! | `GET /` | | a short help, as text |
 //!
 //! One table, `routes`, makes the router, the help and the description. Every refusal is an [`ErrorReply`]; the
-//! description says which statuses each request may get, and what they mean. A refused request changes nothing; with
-//! several devices, the message names those that had changed before one refused.
+//! description says which statuses each request may get, and what they mean. A refused request changes nothing; the
+//! message of a `remove` or `move` over several devices names those that had changed before one refused.
 //!
 //! ```sh
 //! curl --unix-socket control.sock http://weir/v1/status
@@ -43,9 +47,14 @@ mod route;
 mod routes;
 mod setting;
 mod socket;
+mod tenants;
 #[cfg(test)]
 mod tests;
 
+pub use api::{
+    ChangeReply, ChangeRequest, DeviceEntry, DevicesReply, DifferencesReply, ExportEntry,
+    ExportsReply, ReloadRequest,
+};
 pub use api::{
     DoneReply, ErrorReply, HealthReply, MoveRequest, ReadBack, Refusal, RemoveRequest, SetReply,
     SetRequest,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::{Mutex, MutexGuard, oneshot};
 use weir_engine::Path;
-use weir_text::DeviceRef;
+use weir_text::{DeviceRef, WeightKey};
 use weir_units::nearest;
 
 use super::api::{
@@ -17,10 +17,12 @@ use super::generation::Generation;
 use super::refuse::{ASK_STATUS, Refused};
 use super::route::Call;
 use super::setting::{Key, Which};
-use crate::command::{Command, SetError};
+use super::tenants::reload_lines;
+use crate::change::Changes;
+use crate::command::{Applied, Command, SetError, Setting};
 use crate::device::DeviceHandle;
-use crate::serve::Running;
 use crate::status::{CgroupStatus, DeviceStatus, ListenersStatus, Status};
+use crate::tenants::{Edit, Tenants, TenantsError};
 
 /// How long a device thread may take to answer. It answers between two turns of its loop, so within milliseconds;
 /// one that does not in this time hangs in the kernel, and people should hear of it rather than wait.
@@ -64,15 +66,23 @@ pub trait Host<T>: Send + Sync + 'static {
     fn listeners(&self) -> ListenersStatus {
         ListenersStatus::default()
     }
+    /// Changes of devices and exports, and what is kept; `None` where there are none.
+    fn tenants(&self) -> Option<&Tenants> {
+        None
+    }
 }
 
-impl Host<DeviceHandle> for Arc<Running> {
+impl Host<DeviceHandle> for Arc<Tenants> {
     fn devices(&self) -> Vec<DeviceHandle> {
-        Running::devices(self)
+        self.running().devices()
     }
 
     fn listeners(&self) -> ListenersStatus {
-        Running::listeners(self)
+        self.running().listeners()
+    }
+
+    fn tenants(&self) -> Option<&Tenants> {
+        Some(self)
     }
 }
 
@@ -94,7 +104,7 @@ pub struct Control<T> {
 }
 
 /// The right to change something: no other change is made meanwhile.
-struct Turn<'c> {
+pub(super) struct Turn<'c> {
     generation: &'c Generation,
     caller: &'c Identity,
     _held: MutexGuard<'c, ()>,
@@ -102,7 +112,7 @@ struct Turn<'c> {
 
 impl Turn<'_> {
     /// Logs what was changed; the generation that it makes, or the old one where nothing was.
-    fn changed(&self, changes: &[Change]) -> String {
+    pub(super) fn changed(&self, changes: &[Change]) -> String {
         if !changes.is_empty() {
             self.generation.bump();
         }
@@ -146,19 +156,37 @@ impl<T: Target> Control<T> {
         Devices(self.host.devices())
     }
 
+    pub(super) fn host(&self) -> &dyn Host<T> {
+        &*self.host
+    }
+
+    pub(super) fn generation_text(&self) -> String {
+        self.generation.text()
+    }
+
     /// From now on the server is not ready: it ends.
     pub fn set_ending(&self) {
         self.is_ending.store(true, Ordering::SeqCst);
     }
 
-    /// Logs changes that were made beside the operations here, as by a reload, and makes a generation of them.
-    pub async fn changed_elsewhere(&self, caller: &Identity, changes: &[Change]) {
+    /// Reads the configuration of `tenants` again, after the changes that are under way.
+    ///
+    /// # Errors
+    /// As of [`Tenants::reload`].
+    pub async fn reload_for(
+        &self,
+        caller: &Identity,
+        tenants: &Tenants,
+    ) -> Result<Changes, TenantsError> {
         let held = self.changes.lock().await;
-        Turn { generation: &self.generation, caller, _held: held }.changed(changes);
+        let changes = tenants.reload(false).await?;
+        let turn = Turn { generation: &self.generation, caller, _held: held };
+        turn.changed(&reload_lines(&changes));
+        Ok(changes)
     }
 
     /// The turn of a change, which is refused if it is based on another generation than the present one.
-    async fn turn<'c>(&'c self, call: &'c Call) -> Result<Turn<'c>, Refused> {
+    pub(super) async fn turn<'c>(&'c self, call: &'c Call) -> Result<Turn<'c>, Refused> {
         let held = tokio::time::timeout(TURN_WITHIN, self.changes.lock()).await;
         let held = held.map_err(|_| {
             let message = "other changes are under way, and have not been made in time";
@@ -225,33 +253,33 @@ impl<T: Target> Control<T> {
         if created && !request.create {
             return Err(all.unknown(&cgroup, &devices).await);
         }
-        let make = |reply| {
-            let (cgroup, setting) = (cgroup.clone(), setting.clone());
-            Command::Set { cgroup, setting, reply }
+        let applied = apply_all(&devices, key, &cgroup, &setting).await?;
+        let after = match ask(&devices, settings).await {
+            Ok(after) => after,
+            Err(refused) => {
+                take_back(applied).await;
+                return Err(refused);
+            }
         };
-        let (done, refused) = one_by_one(&devices, key.name(), make).await;
-        let after = ask(&devices, settings).await;
         let value = |device: &DeviceStatus| Some(key.read_back(device, find(device, &cgroup)?));
+        let edits = edits(key, &cgroup, &after, devices.len() == all.0.len());
+        if let Err(refused) = self.keep(&edits, request.runtime).await {
+            take_back(applied).await;
+            return Err(refused);
+        }
         let of = |devices: &[DeviceStatus], name: &str| {
             value(devices.iter().find(|device| device.device == name)?)
         };
-        let change = |device: &String| Change {
+        let change = |device: &&T| Change {
             operation: "set",
             cgroup: Some(cgroup.to_string()),
-            device: Some(device.clone()),
+            device: Some(device.name().into()),
             key: Some(key.name().into()),
-            old: of(&before, device),
-            // Where it cannot be read back, what was asked for.
-            new: after
-                .as_ref()
-                .ok()
-                .and_then(|after| of(after, device))
-                .or(Some(request.value.clone())),
+            old: of(&before, device.name()),
+            new: of(&after, device.name()),
         };
-        let generation = turn.changed(&done.iter().map(change).collect::<Vec<_>>());
-        if let Some(refused) = refused {
-            return Err(refused);
-        }
+        let changes = devices.iter().map(change).filter(|change| change.old != change.new);
+        let generation = turn.changed(&changes.collect::<Vec<_>>());
         let read_back = |device: &DeviceStatus| {
             Some(ReadBack { device: device.device.clone(), value: value(device)? })
         };
@@ -259,7 +287,7 @@ impl<T: Target> Control<T> {
             cgroup: cgroup.to_string(),
             key: key.name().into(),
             created,
-            devices: after?.iter().filter_map(read_back).collect(),
+            devices: after.iter().filter_map(read_back).collect(),
             generation,
         })
     }
@@ -273,8 +301,13 @@ impl<T: Target> Control<T> {
         let turn = self.turn(call).await?;
         let devices = self.devices();
         let devices = devices.having(&cgroup, request.device.as_deref()).await?;
+        let is_runtime = check_whole(request.device.as_deref(), request.runtime)?;
         let make = |reply| Command::Remove { cgroup: cgroup.clone(), reply };
         let (done, refused) = one_by_one(&devices, "cgroup", make).await;
+        let refused = match refused {
+            None => self.keep(&[Edit::RemoveCgroup(cgroup.to_string())], is_runtime).await.err(),
+            refused => refused,
+        };
         let change = |device: &String| Change {
             operation: "remove",
             cgroup: Some(cgroup.to_string()),
@@ -294,11 +327,17 @@ impl<T: Target> Control<T> {
         let turn = self.turn(call).await?;
         let devices = self.devices();
         let devices = devices.having(&cgroup, request.device.as_deref()).await?;
+        let is_runtime = check_whole(request.device.as_deref(), request.runtime)?;
         let make = |reply| {
             let (cgroup, parent) = (cgroup.clone(), parent.clone());
             Command::Move { cgroup, parent, reply }
         };
         let (done, refused) = one_by_one(&devices, "cgroup", make).await;
+        let edit = Edit::MoveCgroup { cgroup: cgroup.to_string(), parent: parent.to_string() };
+        let refused = match refused {
+            None => self.keep(&[edit], is_runtime).await.err(),
+            refused => refused,
+        };
         let name = cgroup.names().last().unwrap_or_default();
         let change = |device: &String| Change {
             operation: "move",
@@ -420,6 +459,84 @@ async fn ask<T: Target, R>(
         answers.push(wait(device, reply?, deadline).await?);
     }
     Ok(answers)
+}
+
+/// What a setting on `devices` is in the configuration. One that all devices have alike is said once.
+fn edits(key: Key, cgroup: &Path, devices: &[DeviceStatus], are_all: bool) -> Vec<Edit> {
+    let values = devices.iter().filter_map(|device| {
+        Some((device.device.clone(), key.read_back(device, find(device, cgroup)?)))
+    });
+    let values: Vec<(String, String)> = values.collect();
+    let name = match key {
+        Key::Weight(_) => WeightKey::Io.key(),
+        key => key.name(),
+    };
+    let edit = |device: Option<String>, value: &str| Edit::Set {
+        cgroup: cgroup.to_string(),
+        device,
+        key: name.into(),
+        value: value.into(),
+    };
+    let is_for_devices = matches!(key, Key::Limit(_)) || cgroup.as_str() == "/";
+    match &values[..] {
+        [(_, value), ..] if are_all && !is_for_devices => vec![edit(None, value)],
+        values => values.iter().map(|(device, value)| edit(Some(device.clone()), value)).collect(),
+    }
+}
+
+/// The files have a cgroup for all devices: what is done on one of them is at run time only.
+fn check_whole(device: Option<&str>, is_runtime: bool) -> Result<bool, Refused> {
+    if device.is_some() && !is_runtime {
+        let message = "a cgroup is in the configuration for all devices, so this cannot be kept";
+        return Err(Refused::conflict("device", message)
+            .hint("leave the device out, or say it at run time only: `--runtime`".to_owned()));
+    }
+    Ok(is_runtime)
+}
+
+/// Sets on all of `devices`, or on none.
+async fn apply_all<'d, T: Target>(
+    devices: &[&'d T],
+    key: Key,
+    cgroup: &Path,
+    setting: &Setting,
+) -> Result<Vec<(&'d T, Applied)>, Refused> {
+    let mut done: Vec<(&T, Applied)> = Vec::new();
+    for &device in devices {
+        let deadline = tokio::time::Instant::now() + ANSWER_WITHIN;
+        let make =
+            |reply| Command::Apply { settings: vec![(cgroup.clone(), setting.clone())], reply };
+        let answer = match post(device, &make) {
+            Ok(reply) => wait(device, reply, deadline).await,
+            Err(gone) => Err(gone),
+        };
+        let refuse = |(_, error): (Path, SetError)| Refused::by_device(key.name(), &error);
+        match answer.and_then(|answer| answer.map_err(refuse)) {
+            Ok(applied) => done.push((device, applied)),
+            Err(refused) => {
+                take_back(done).await;
+                return Err(refused);
+            }
+        }
+    }
+    Ok(done)
+}
+
+/// Undoes what has been applied; a device that has gone meanwhile has nothing to be undone.
+async fn take_back<T: Target>(done: Vec<(&T, Applied)>) {
+    for (device, applied) in done.into_iter().rev() {
+        let deadline = tokio::time::Instant::now() + ANSWER_WITHIN;
+        let make = |reply| Command::Apply { settings: applied.before.clone(), reply };
+        if let Ok(reply) = post(device, &make) {
+            drop(wait(device, reply, deadline).await);
+        }
+        for cgroup in applied.created.iter().rev() {
+            let make = |reply| Command::Remove { cgroup: cgroup.clone(), reply };
+            if let Ok(reply) = post(device, &make) {
+                drop(wait(device, reply, deadline).await);
+            }
+        }
+    }
 }
 
 /// Asks `devices` one after another, until one refuses: those that have done it, and the refusal, which names them.

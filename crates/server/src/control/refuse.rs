@@ -43,6 +43,11 @@ impl Refused {
         Refused::new(405, "", message)
     }
 
+    /// 409: something is in the way.
+    pub(super) fn conflict(key: &str, message: impl Into<String>) -> Refused {
+        Refused::new(409, key, message)
+    }
+
     /// 412: something has been set since.
     pub(super) fn stale(message: impl Into<String>) -> Refused {
         Refused::new(412, "If-Match", message)

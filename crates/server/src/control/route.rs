@@ -9,7 +9,9 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::api::{DoneReply, HealthReply, SetReply};
+use super::api::{
+    ChangeReply, DevicesReply, DifferencesReply, DoneReply, ExportsReply, HealthReply, SetReply,
+};
 use super::caller::Caller;
 use super::generation::IfMatch;
 use super::operations::Control;
@@ -88,6 +90,30 @@ impl Reply for SetReply {
 }
 
 impl Reply for DoneReply {
+    fn generation(&self) -> Option<&str> {
+        Some(&self.generation)
+    }
+}
+
+impl Reply for ChangeReply {
+    fn generation(&self) -> Option<&str> {
+        Some(&self.generation)
+    }
+}
+
+impl Reply for DifferencesReply {
+    fn generation(&self) -> Option<&str> {
+        Some(&self.generation)
+    }
+}
+
+impl Reply for DevicesReply {
+    fn generation(&self) -> Option<&str> {
+        Some(&self.generation)
+    }
+}
+
+impl Reply for ExportsReply {
     fn generation(&self) -> Option<&str> {
         Some(&self.generation)
     }

@@ -43,6 +43,42 @@ pub(super) fn routes<T: Target>() -> Vec<Route<T>> {
             |control, call, request| async move { control.relocate(&call, &request).await },
         )
         .refuses(&[404, 409, 503]),
+        Route::get("/v1/devices", "devices", "The devices", |control, _| async move {
+            control.list_devices().await
+        })
+        .refuses(&[503]),
+        Route::get(
+            "/v1/exports",
+            "exports",
+            "The exports, and how to reach them",
+            |control, _| async move { control.list_exports().await },
+        )
+        .refuses(&[503]),
+        Route::change(
+            Method::Post,
+            "/v1/change",
+            "change",
+            "Add and remove devices, exports and cgroups, all or none",
+            r#"{"edits":[{"remove_export":"vm1"},{"remove_device":"disk1"}]}"#,
+            |control, call, request| async move { control.change(&call, &request).await },
+        )
+        .refuses(&[404, 409, 503]),
+        Route::change(
+            Method::Post,
+            "/v1/reload",
+            "reload",
+            "Read the configuration again and be what it says, all or nothing",
+            "{}",
+            |control, call, request| async move { control.reload(&call, &request).await },
+        )
+        .refuses(&[409, 503]),
+        Route::get(
+            "/v1/differences",
+            "differences",
+            "What a reload would change",
+            |control, _| async move { control.differences().await },
+        )
+        .refuses(&[409, 503]),
         Route::get(
             "/healthz",
             "healthz",

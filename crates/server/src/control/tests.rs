@@ -10,7 +10,7 @@ use weir_text::{LimitKey, parse_limits, print_watermark};
 
 use super::operations::{Control, Target};
 use super::*;
-use crate::command::{Command, SetError, Setting};
+use crate::command::{Applied, Command, SetError, Setting};
 use crate::status::{CgroupStatus, DeviceStatus};
 
 /// A device thread that only remembers what it was told, and answers at once.
@@ -65,7 +65,6 @@ fn keep(device: &mut DeviceStatus, command: Command) {
             device.cgroups.retain(|cgroup| cgroup.cgroup == path.as_str());
             drop(reply.send(device));
         }
-        Command::Set { cgroup, setting, reply } => drop(reply.send(set(device, &cgroup, setting))),
         Command::Remove { cgroup: path, reply } => {
             device.cgroups.retain(|cgroup| cgroup.cgroup != path.as_str());
             drop(reply.send(Ok(())));
@@ -74,8 +73,14 @@ fn keep(device: &mut DeviceStatus, command: Command) {
             let refusal = Err(SetError::InUse(cgroup, "vm1".into()));
             drop(reply.send(if device.device == "b" { refusal } else { Ok(()) }));
         }
-        Command::Apply { .. }
-        | Command::Greet(_)
+        Command::Apply { settings, reply } => {
+            let refused = settings.into_iter().find_map(|(path, setting)| {
+                set(device, &path, setting).err().map(|error| (path, error))
+            });
+            drop(reply.send(refused.map_or(Ok(Applied::default()), Err)));
+        }
+        Command::Set { cgroup, setting, reply } => drop(reply.send(set(device, &cgroup, setting))),
+        Command::Greet(_)
         | Command::Adopt(_)
         | Command::ServeExport(_)
         | Command::CloseExport(_)
@@ -117,6 +122,7 @@ fn request(cgroup: &str, key: &str, value: &str) -> SetRequest {
         value: value.into(),
         device: None,
         create: false,
+        runtime: false,
     }
 }
 
@@ -191,7 +197,8 @@ fn a_text_means_what_it_says_or_is_refused() {
 
 #[test]
 fn a_refusal_names_the_devices_that_changed_before_it() {
-    let request = MoveRequest { cgroup: "/vm1/db".into(), parent: "/".into(), device: None };
+    let request =
+        MoveRequest { cgroup: "/vm1/db".into(), parent: "/".into(), device: None, runtime: false };
     let refused = runtime().block_on(async {
         Control::new(vec![books("a"), books("b")]).relocate(&call(), &request).await.unwrap_err()
     });
@@ -257,7 +264,7 @@ fn the_client_gets_what_the_server_says() {
         assert!(!reply.created);
         assert_eq!(reply.devices[0].value, "rbps=4194304 wbps=max riops=max wiops=max");
 
-        let remove = RemoveRequest { cgroup: "/new".into(), device: None };
+        let remove = RemoveRequest { cgroup: "/new".into(), device: None, runtime: false };
         assert_eq!(client.remove(&remove).unwrap().devices, ["a"]);
         let error = client.remove(&remove).unwrap_err();
         assert_eq!(error.to_string(), "no cgroup /new");

@@ -1,0 +1,53 @@
+//! Commands that change what a running server serves.
+
+pub(crate) mod device;
+pub(crate) mod export;
+pub(crate) mod reload;
+
+use weir_server::control::{ChangeReply, ChangeRequest};
+use weir_server::tenants::Edit;
+
+use crate::client_args::ClientArgs;
+use crate::failure::Failure;
+use crate::output::{self, Format};
+
+/// Makes `edits` and prints what has changed.
+fn change(
+    server: &ClientArgs,
+    edits: Vec<Edit>,
+    runtime: bool,
+    force: bool,
+) -> Result<(), Failure> {
+    let reply = server.client()?.change(&ChangeRequest { edits, runtime, force })?;
+    print(&reply, server.format)
+}
+
+/// Prints what has changed; warnings go to standard error.
+fn print(reply: &ChangeReply, format: Format) -> Result<(), Failure> {
+    let changes = &reply.changes;
+    for warning in &changes.warnings {
+        output::tell(&format!("warning: {warning}"));
+    }
+    if format == Format::Json {
+        return output::print_json(reply, false);
+    }
+    let lists = [
+        ("+ device", &changes.devices_added),
+        ("- device", &changes.devices_removed),
+        ("+ export", &changes.exports_added),
+        ("~ export", &changes.exports_changed),
+        ("- export", &changes.exports_removed),
+        ("needs a restart:", &changes.needs_restart),
+    ];
+    let mut text = String::new();
+    for (done, names) in lists {
+        names.iter().for_each(|name| text.push_str(&format!("{done} {name}\n")));
+    }
+    match changes.settings {
+        0 if text.is_empty() => text.push_str("nothing has changed\n"),
+        0 => {}
+        1 => text.push_str("1 setting changed\n"),
+        count => text.push_str(&format!("{count} settings changed\n")),
+    }
+    output::print(&text)
+}

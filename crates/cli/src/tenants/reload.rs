@@ -1,0 +1,52 @@
+//! `weir reload`.
+
+use weir_server::control::{DifferencesReply, ReloadRequest};
+
+use crate::client_args::ClientArgs;
+use crate::failure::Failure;
+use crate::output::{self, Format};
+
+const EXAMPLES: &str = "\
+Examples:
+  weir reload --dry-run
+  weir reload
+
+The server reads its configuration and the files of weir.d again and becomes
+what they say: devices, exports, cgroups and settings are added, changed and
+removed, all or none. What was changed at run time only is forgotten. SIGHUP
+does the same.
+Exit status: 0 done, 1 the server did not answer, 2 refused; nothing has changed
+then.";
+
+/// Have a running server read its configuration again, and print what has changed
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Print what would change, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Remove exports that have connections, too, and close these
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    server: ClientArgs,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let client = args.server.client()?;
+    if !args.dry_run {
+        return super::print(
+            &client.reload(&ReloadRequest { force: args.force })?,
+            args.server.format,
+        );
+    }
+    print_differences(&client.differences()?, args.server.format)
+}
+
+/// Prints what a reload would change.
+pub(crate) fn print_differences(reply: &DifferencesReply, format: Format) -> Result<(), Failure> {
+    if format == Format::Json {
+        return output::print_json(reply, false);
+    }
+    output::print(&reply.differences.iter().map(|line| format!("{line}\n")).collect::<String>())
+}
