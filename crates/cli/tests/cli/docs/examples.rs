@@ -22,6 +22,20 @@ fn kind_of(block: &str) -> Kind {
     }
 }
 
+/// What a block of a file in `weir.d` is read over.
+const OVERLAID: &str = r#"
+[device.disk0]
+path = "memory:1G"
+[cgroup."/vm1"]
+"io.max" = "disk0 wiops=100"
+[export.vm1]
+device = "disk0"
+cgroup = "/vm1"
+[export.old]
+device = "disk0"
+cgroup = "/vm1"
+"#;
+
 /// A whole configuration from a block that may show a part of one.
 fn completed(block: &str) -> String {
     let has = |text: &str| block.contains(text);
@@ -85,6 +99,14 @@ fn the_files_of_the_manual_are_right() {
         }
         place.file("any.fio", "[any]\nrw=randread\ndirect=1\nsize=1m\n");
         for block in &blocks {
+            if block.text.starts_with("# weir.d/") {
+                std::fs::create_dir(place.path().join("over.d")).unwrap();
+                place.file("over.d/20.toml", block.text);
+                place.file("over.toml", OVERLAID);
+                let (status, _, err) = place.run_inside(&["config", "check", "over.toml"]);
+                assert_eq!((status, err.as_str()), (0, ""), "{}:\n{}", page.name, block.text);
+                continue;
+            }
             let kind = kind_of(block.text);
             let text = match kind {
                 Kind::Configuration => laid_out(&place, &page, &completed(block.text)),
