@@ -44,6 +44,7 @@ mod qemu_io_patterns;
 mod qemu_io_zeroes;
 mod qemu_qcow2;
 mod reloading;
+mod reconnecting;
 mod replay;
 mod schedulers_switched;
 mod several_devices;

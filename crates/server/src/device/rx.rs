@@ -4,7 +4,7 @@ use std::io;
 
 use tracing::debug;
 use weir_engine::{Extent, Instant, Request, SubmitError};
-use weir_nbd::{Command, HandshakeState, Item, Op};
+use weir_nbd::{Command, ErrorCode, HandshakeState, Item, Op};
 use weir_uring::{IoBuf, ReceivedBuf};
 
 use super::connection::{Arrival, IncomingWrite, Payload, Stalled};
@@ -153,7 +153,11 @@ impl Reactor {
                 }
                 Item::Refused(refusal) => {
                     requests -= 1;
-                    self.io.refuse(key, &refusal, &received);
+                    // Where the server ends, a client that reconnects repeats what was not answered, and fails what was
+                    // refused.
+                    if refusal.error != ErrorCode::Shutdown {
+                        self.io.refuse(key, &refusal, &received);
+                    }
                 }
                 Item::Disconnect => connection.finishing = true,
                 Item::Broken(reason) => {
