@@ -31,6 +31,7 @@ mod limits_burst;
 mod limits_changed;
 mod limits_every_operation;
 mod limits_on_both;
+mod logs;
 mod long_requests;
 mod many_connections;
 mod nbdcopy_both_ways;

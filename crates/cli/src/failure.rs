@@ -85,6 +85,27 @@ impl Failure {
     }
 }
 
+impl Failure {
+    /// Writes it to the log instead; what is left is the exit status.
+    pub(crate) fn log(self) -> Failure {
+        match &self {
+            Failure::Failed(words) | Failure::Wrong(words) => {
+                let Words { message, hint } = words;
+                tracing::error!(hint, "{message}");
+            }
+            Failure::Config(errors) => {
+                for error in errors.errors() {
+                    tracing::error!("{error}");
+                }
+                let errors = errors.errors().len() + errors.more();
+                tracing::error!(errors, "configuration refused");
+            }
+            Failure::Output(_) | Failure::Signal(_) | Failure::Said(_) => return self,
+        }
+        Failure::Said(if matches!(self, Failure::Failed(_)) { 1 } else { 2 })
+    }
+}
+
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Failure {
         match error {

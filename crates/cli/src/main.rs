@@ -16,6 +16,7 @@ mod examples;
 mod failure;
 mod lab;
 mod limiter;
+mod log;
 mod move_cgroup;
 mod output;
 mod pattern;

@@ -64,7 +64,7 @@ pub use kept::{Kept, KeptError, KeptErrorKind};
 pub use limiter::parse_limiter;
 pub use model::{
     Backend, CgroupConfig, Config, DeviceConfig, DeviceLimits, DeviceRange, Direct, ExportConfig,
-    ServerConfig,
+    LogFormat, LogLevel, ServerConfig,
 };
 pub use model_file::DeviceModel;
 pub use single::SingleExport;

@@ -62,6 +62,63 @@ pub struct ServerConfig {
     /// `max_cgroups`: cgroups of a device, with those that come into being while it runs; those of the configuration are
     /// never too many. 10,000 by default.
     pub max_cgroups: u32,
+    /// `log`: format of the log; `None`: journald where standard error leads there, and text otherwise.
+    pub log: Option<LogFormat>,
+    /// `log_level`: least level of the lines of the log; `None`: info.
+    pub log_level: Option<LogLevel>,
+}
+
+/// Format of a server's log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LogFormat {
+    /// Lines of text on standard error.
+    Text,
+    /// JSON on standard error, one object a line.
+    Json,
+    /// Entries of systemd's journal.
+    Journald,
+}
+
+impl LogFormat {
+    /// All of them, by name.
+    pub const NAMES: [(&'static str, LogFormat); 3] =
+        [("text", LogFormat::Text), ("json", LogFormat::Json), ("journald", LogFormat::Journald)];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        LogFormat::NAMES.into_iter().find(|(_, other)| *other == self).map_or("", |(name, _)| name)
+    }
+}
+
+/// Importance of a line of a server's log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LogLevel {
+    /// Something failed.
+    Error,
+    /// Something may need an operator.
+    Warn,
+    /// What is expected: start, changes, end.
+    Info,
+    /// Connections come and go.
+    Debug,
+    /// Everything.
+    Trace,
+}
+
+impl LogLevel {
+    /// All of them, by name.
+    pub const NAMES: [(&'static str, LogLevel); 5] = [
+        ("error", LogLevel::Error),
+        ("warn", LogLevel::Warn),
+        ("info", LogLevel::Info),
+        ("debug", LogLevel::Debug),
+        ("trace", LogLevel::Trace),
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        LogLevel::NAMES.into_iter().find(|(_, other)| *other == self).map_or("", |(name, _)| name)
+    }
 }
 
 /// One device.

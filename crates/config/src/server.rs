@@ -8,11 +8,11 @@ use weir_units::Nanos;
 
 use crate::backend::Files;
 use crate::cgroup::CGROUPS_MAX;
-use crate::model::ServerConfig;
+use crate::model::{LogFormat, LogLevel, ServerConfig};
 use crate::report::Report;
 use crate::source::Text;
 use crate::table::Section;
-use crate::value::{cut, path, quantity, socket_path};
+use crate::value::{cut, path, quantity, socket_path, word};
 
 /// Default of `max_connections`.
 pub(crate) const CONNECTIONS: u32 = 1_024;
@@ -33,7 +33,7 @@ const GROUP_MAX: usize = 32;
 /// Longest name of a machine, in bytes (RFC 1035).
 const HOST_MAX: usize = 253;
 
-pub(crate) const KEYS: [&str; 18] = [
+pub(crate) const KEYS: [&str; 20] = [
     "socket",
     "socket_mode",
     "listen",
@@ -51,6 +51,8 @@ pub(crate) const KEYS: [&str; 18] = [
     "max_connections_per_client",
     "max_cgroups",
     "allow_remote",
+    "log",
+    "log_level",
     "tls",
 ];
 
@@ -74,6 +76,8 @@ impl Default for ServerConfig {
             drain_time: DRAIN_TIME,
             max_connections_per_client: max_connections_per_client(CONNECTIONS),
             max_cgroups: CGROUPS,
+            log: None,
+            log_level: None,
         }
     }
 }
@@ -149,7 +153,17 @@ pub(crate) fn read(root: &Section<'_>, files: &Files, report: &mut Report) -> Se
     if let Some(text) = section.text("drain_time", report) {
         server.drain_time = drain_time(&text, report).unwrap_or(server.drain_time);
     }
+    server.log =
+        section.text("log", report).and_then(|text| named(&LogFormat::NAMES, &text, report));
+    let level = section.text("log_level", report);
+    server.log_level = level.and_then(|text| named(&LogLevel::NAMES, &text, report));
     server
+}
+
+/// The value that `text` names.
+fn named<T: Copy>(names: &[(&str, T)], text: &Text, report: &mut Report) -> Option<T> {
+    let words: Vec<&str> = names.iter().map(|&(name, _)| name).collect();
+    word(text, &words, report).map(|index| names[index].1)
 }
 
 /// How long requests under way may take at the end.

@@ -10,7 +10,7 @@ use weir_units::Nanos;
 use crate::cgroup::INHERIT;
 use crate::model::{
     Backend, CgroupConfig, Config, DeviceConfig, DeviceLimits, DeviceRange, Direct, ExportConfig,
-    ServerConfig,
+    LogFormat, LogLevel, ServerConfig,
 };
 
 /// Block of the write-back cache, in bytes.
@@ -120,6 +120,8 @@ pub(crate) fn of_server(server: &ServerConfig) -> Vec<Statement> {
         drain_time,
         max_connections_per_client,
         max_cgroups,
+        log,
+        log_level,
     } = server;
     let default = ServerConfig::default();
     let mode = |mode: u32| format!("{mode:03o}");
@@ -144,6 +146,8 @@ pub(crate) fn of_server(server: &ServerConfig) -> Vec<Statement> {
         key("max_connections", *max_connections, default.max_connections),
         key("max_connections_per_client", *max_connections_per_client, per_client),
         key("max_cgroups", *max_cgroups, default.max_cgroups),
+        optional("log", log.map(LogFormat::name)),
+        optional("log_level", log_level.map(LogLevel::name)),
         key("tls", "none", "none"),
     ]
 }

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::path::Path;
 
-use weir_config::{Backend, Config, SingleExport};
+use weir_config::{Backend, Config, ServerConfig, SingleExport};
 
 use super::Args;
 use crate::failure::Failure;
@@ -15,6 +15,13 @@ pub(super) enum Plan {
     File(Config, Box<Config>),
     /// An image, and a name for its sockets.
     Image(Config, String),
+}
+
+impl Plan {
+    pub(super) fn server(&self) -> &ServerConfig {
+        let (Plan::File(config, _) | Plan::Image(config, _)) = self;
+        &config.server
+    }
 }
 
 /// Longest name taken from an image, in bytes: a socket's path has at most 107.

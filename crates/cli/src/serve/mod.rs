@@ -7,12 +7,11 @@ mod running;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use tracing_subscriber::EnvFilter;
-use weir_config::{Config, Direct};
+use weir_config::{Config, Direct, LogFormat};
 use weir_server::tenants::Files;
 
 use crate::failure::Failure;
-use crate::runtime_dir;
+use crate::{log, runtime_dir};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,7 +28,7 @@ Limits are those of cgroup v2 io.max: plain numbers are bytes or I/Os a second.
 Letters are Weir's: of bytes by 1024 (10M is 10485760), of I/Os by 1000.
 
 Standard output gets the NBD URIs, one a line, when clients may connect, and
-nothing else. The log goes to standard error; RUST_LOG=debug says more. SIGTERM,
+nothing else. The log goes to standard error; --log-level debug says more. SIGTERM,
 SIGINT, and SIGHUP when the terminal closes, let requests under way finish, with
 limits lifted, and end the server. What is not done after --drain-time is cut
 and answered with ESHUTDOWN. A second signal, after a tenth of a second, ends
@@ -121,6 +120,8 @@ pub(crate) struct Args {
     /// End, as on SIGTERM, when the program that started this one ends
     #[arg(long)]
     exit_with_parent: bool,
+    #[command(flatten)]
+    log: log::LogArgs,
 }
 
 /// Values of `--direct`.
@@ -150,18 +151,24 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         rustix::process::set_parent_process_death_signal(signal)
             .map_err(|error| Failure::failed(format!("--exit-with-parent: {error}")))?;
     }
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        // Colours would take another crate.
-        .with_ansi(false)
-        .with_target(false)
-        // A log that cannot be written, to a full disk or a reader that is gone, is no reason to end.
-        .log_internal_errors(false)
-        .init();
+    let log = args.log;
     let path = PathBuf::from(&args.what);
-    let (config, control, files) = match flags::read(args)? {
+    let plan = flags::read(args);
+    let configured = plan.as_ref().ok().map(|plan| plan.server());
+    let format = log.start(
+        configured.and_then(|server| server.log),
+        configured.and_then(|server| server.log_level),
+    )?;
+    let served = plan.and_then(|plan| serve(plan, path));
+    match format {
+        LogFormat::Text => served,
+        // What reads the log would not understand anything else there.
+        LogFormat::Json | LogFormat::Journald => served.map_err(Failure::log),
+    }
+}
+
+fn serve(plan: flags::Plan, path: PathBuf) -> Result<(), Failure> {
+    let (config, control, files) = match plan {
         flags::Plan::File(config, read) => {
             let (config, control) = with_defaults(config, "")?;
             let files = Files::new(path, read.server, config.server.clone());
