@@ -19,6 +19,7 @@ mod process;
 mod random;
 mod run;
 mod server;
+mod service_manager;
 mod small_file_system;
 mod status;
 
@@ -32,5 +33,6 @@ pub use process::raise_open_files;
 pub use random::{Random, pattern};
 pub use run::{Ran, wait};
 pub use server::{Refused, Server};
+pub use service_manager::ServiceManager;
 pub use small_file_system::SmallFileSystem;
 pub use status::{Cgroup, Device};

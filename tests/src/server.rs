@@ -1,6 +1,6 @@
 //! A `weir serve` of a test's own.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -64,6 +64,25 @@ impl Server {
         let mut command = Command::new(weir());
         command.arg("serve").arg(what).arg("--socket").arg(socket).args(flags);
         start(command, place, socket, 1 + usize::from(flags.contains(&"--listen")))
+    }
+
+    /// Like [`Server::image`], in an environment with these variables.
+    ///
+    /// # Panics
+    /// When it does not start.
+    #[track_caller]
+    pub fn image_in(
+        place: &Place,
+        what: impl AsRef<OsStr>,
+        flags: &[&str],
+        environment: &[(&str, OsString)],
+    ) -> Server {
+        let socket = place.socket("nbd.sock");
+        let mut command = Command::new(weir());
+        command.arg("serve").arg(what).arg("--socket").arg(&socket).args(flags);
+        command.envs(environment.iter().map(|(name, value)| (name, value)));
+        start(command, place, &socket, 1)
+            .unwrap_or_else(|refused| panic!("{}\n{}", refused.status, refused.log))
     }
 
     /// `weir serve CONFIG.toml`, with `[server]` and its sockets already said: `config` continues that table.

@@ -60,6 +60,11 @@ pub enum Command {
         /// Gets the answer.
         reply: oneshot::Sender<Result<(), SetError>>,
     },
+    /// Answer, to show that the loop turns.
+    Ping {
+        /// Gets the answer.
+        reply: oneshot::Sender<()>,
+    },
     /// Shake hands with a connection that has been accepted.
     Greet(Greeting),
     /// Serve a connection that another thread has shaken hands with.

@@ -58,6 +58,7 @@ impl Accepts {
 #[derive(Debug)]
 pub(crate) struct Front {
     thread: JoinHandle<()>,
+    runtime: tokio::runtime::Handle,
     stop: Arc<Notify>,
 }
 
@@ -77,6 +78,7 @@ impl Front {
             let _guard = runtime.enter();
             listeners.into_iter().map(Accepting::new).collect::<io::Result<Vec<_>>>()?
         };
+        let handle = runtime.handle().clone();
         let stop = Arc::new(Notify::new());
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("weir-front".into()).spawn(move || {
@@ -88,7 +90,12 @@ impl Front {
                 stopped.notified().await;
             });
         })?;
-        Ok(Front { thread, stop })
+        Ok(Front { thread, runtime: handle, stop })
+    }
+
+    /// Something for its thread to do, which shows that it turns.
+    pub(crate) fn ping(&self) -> tokio::task::JoinHandle<()> {
+        self.runtime.spawn(async {})
     }
 
     /// Closes the listeners: no connection comes in from here on.

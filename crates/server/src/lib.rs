@@ -23,7 +23,7 @@ mod unix_socket;
 
 pub use change::{ApplyError, Changes};
 pub use command::{Applied, Command, SetError, Setting};
-pub use device::{Arrived, Cut, DeviceError, DeviceHandle, Gone, Greeting, Peer};
+pub use device::{Arrived, Cut, DeviceError, DeviceHandle, Gone, Greeting, Heartbeat, Peer};
 pub use exports::ExportPlace;
 pub use front::Listener;
 pub use serve::{EndError, Running, StartError};

@@ -14,7 +14,7 @@ use weir_config::{Config, DeviceConfig};
 use weir_nbd::ExportId;
 
 use crate::change::{self, ApplyError, Changes, OnFailure};
-use crate::device::{DeviceError, DeviceHandle};
+use crate::device::{DeviceError, DeviceHandle, Heartbeat};
 use crate::exports::DeviceId;
 use crate::front::{Accepts, Front, Listener};
 use crate::presence::Presence;
@@ -171,6 +171,18 @@ impl Running {
     /// The device threads, in the order of the configuration.
     pub fn devices(&self) -> Vec<DeviceHandle> {
         self.shared.registry.tables().devices.clone()
+    }
+
+    /// Asks the thread that lets connections in to answer `within` a time.
+    pub async fn front_heartbeat(&self, within: Duration) -> Heartbeat {
+        let Some(answer) = lock(&self.front).as_ref().map(Front::ping) else {
+            return Heartbeat::Ended;
+        };
+        match tokio::time::timeout(within, answer).await {
+            Ok(Ok(())) => Heartbeat::Turns,
+            Ok(Err(_)) => Heartbeat::Ended,
+            Err(_) => Heartbeat::Silent,
+        }
     }
 
     /// How the listeners are.

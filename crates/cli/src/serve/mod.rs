@@ -1,6 +1,7 @@
 //! `weir serve`.
 
 mod flags;
+mod manager;
 mod reload;
 mod running;
 
@@ -35,6 +36,10 @@ and answered with ESHUTDOWN. A second signal, after a tenth of a second, ends
 the server at once, with 128 and the signal's number. Otherwise SIGHUP has it
 read CONFIG.toml again: devices, exports, cgroups and their settings are added,
 changed and removed, all or none.
+
+A service manager is told over NOTIFY_SOCKET of the start, of reloads and of the
+end, and, where it set WATCHDOG_USEC, that the threads of all devices turn. A
+disk that hangs does not keep them from that.
 
 Sockets that are not named are in $XDG_RUNTIME_DIR/weir, or /run/weir for root,
 or /tmp/weir-UID: NAME.sock for NBD, if there is no --listen either, and

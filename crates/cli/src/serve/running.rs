@@ -11,8 +11,7 @@ use weir_server::tenants::{Files, Tenants};
 use weir_server::{ApplyError, BindError, Running, SocketFile, StartError, group_id};
 use weir_uring::OpenError;
 
-use super::Control;
-use super::reload;
+use super::{Control, manager, reload};
 use crate::failure::Failure;
 use crate::output;
 use crate::runtime_dir::{CONTROL, CONTROL_READ};
@@ -58,6 +57,13 @@ pub(super) fn serve(
             origins: config.server.control_origins.clone(),
         };
         let api = tokio::spawn(control::serve(sockets, Arc::clone(&control), guard));
+        let serving = format!(
+            "serving {} of {}",
+            counted(config.exports.len(), "export"),
+            counted(config.devices.len(), "device")
+        );
+        manager::ready(&serving);
+        let watch = tokio::spawn(manager::watch(Arc::clone(&running)));
         let why = loop {
             let why = tokio::select! {
                 number = signals.next() => Why::Signal(number),
@@ -68,7 +74,9 @@ pub(super) fn serve(
                 Why::Signal(signals::HANGUP) if !terminal.has_closed() => signals.was_no_end(),
                 why => break why,
             }
+            manager::reloading();
             reload::reload(&control, &tenants).await;
+            manager::ready(&serving);
         };
         let within = config.server.drain_time;
         match why {
@@ -80,6 +88,8 @@ pub(super) fn serve(
             Why::Failed => tracing::error!("a device thread has ended: ending"),
         }
         control.set_ending();
+        manager::stopping(&format!("ending: requests under way have {within:?}"));
+        let extend = tokio::spawn(manager::extend(running.devices(), within));
         running.drain();
         let joining = Arc::clone(&running);
         let mut join = tokio::task::spawn_blocking(move || joining.join());
@@ -97,6 +107,8 @@ pub(super) fn serve(
                 std::process::exit(128 + i32::from(number))
             }
         };
+        extend.abort();
+        watch.abort();
         // Ends it before the runtime does, so that its socket is gone when the process is.
         api.abort();
         let _ = api.await;
@@ -110,6 +122,12 @@ pub(super) fn serve(
             Err(_) => Err(Failure::failed("a device thread panicked: see above")),
         }
     })
+}
+
+/// `1 export`, `2 exports`.
+fn counted(count: usize, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
 }
 
 /// Why a server ends.

@@ -80,7 +80,8 @@ fn keep(device: &mut DeviceStatus, command: Command) {
             drop(reply.send(refused.map_or(Ok(Applied::default()), Err)));
         }
         Command::Set { cgroup, setting, reply } => drop(reply.send(set(device, &cgroup, setting))),
-        Command::Greet(_)
+        Command::Ping { .. }
+        | Command::Greet(_)
         | Command::Adopt(_)
         | Command::ServeExport(_)
         | Command::CloseExport(_)

@@ -26,6 +26,7 @@ impl Reactor {
             Command::Move { cgroup, parent, reply } => {
                 drop(reply.send(self.move_below(now, &cgroup, &parent)));
             }
+            Command::Ping { reply } => drop(reply.send(())),
             Command::Greet(greeting) => self.greet(now, greeting),
             Command::Adopt(arrived) => self.adopt(now, *arrived),
             Command::ServeExport(place) => self.io.export_paths.insert(place),

@@ -17,6 +17,7 @@
 //! | `tx`, `close` | replies; the end of a connection |
 //! | `cached` | the write-back cache, where there is one |
 //! | `commands` | commands of the control thread |
+//! | `heartbeat` | whether the loop turns |
 //! | `shutdown` | the drain |
 
 mod backpressure;
@@ -31,6 +32,7 @@ mod export_paths;
 mod failures;
 mod greet;
 mod health;
+mod heartbeat;
 mod lateness;
 mod quota;
 mod reactor;
@@ -60,6 +62,7 @@ use weir_nbd::Session;
 use weir_uring::{Backend, Ring, RingError, Waker, monotonic_ns};
 
 pub use self::clients::Peer;
+pub use self::heartbeat::Heartbeat;
 use self::reactor::Reactor;
 pub use self::shutdown::Cut;
 use crate::command::{Command, Setting};
@@ -122,6 +125,8 @@ pub struct DeviceHandle {
     facts: Arc<DeviceFacts>,
     commands: Sender<Command>,
     waker: Arc<std::sync::OnceLock<Waker>>,
+    /// The kernel's number of the thread.
+    thread: Arc<std::sync::OnceLock<i32>>,
 }
 
 /// An opened device, as others than its thread know it.
@@ -181,7 +186,8 @@ pub(crate) fn prepare(
 ) -> (DeviceHandle, mpsc::Receiver<Command>) {
     let (commands, receiver) = mpsc::channel();
     let (name, number) = (device.name.clone(), device.backend.number());
-    (DeviceHandle { id, name, number, facts, commands, waker: Arc::default() }, receiver)
+    let (waker, thread) = (Arc::default(), Arc::default());
+    (DeviceHandle { id, name, number, facts, commands, waker, thread }, receiver)
 }
 
 /// Starts a device's thread; it is ready when `ready` says so.
@@ -217,6 +223,8 @@ fn start(setup: Setup) -> Result<Reactor, DeviceError> {
             .map_err(|error| DeviceError::Setting { cgroup: cgroup.clone(), error })?;
     }
     drop(setup.handle.waker.set(ring.waker()));
+    // Its own, which nothing else sets.
+    let _ = setup.handle.thread.set(rustix::thread::gettid().as_raw_nonzero().get());
     Reactor::new(setup, engine, Box::new(ring)).map_err(DeviceError::Ring)
 }
 
