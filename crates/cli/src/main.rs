@@ -17,6 +17,7 @@ mod failure;
 mod lab;
 mod limiter;
 mod log;
+mod man;
 mod move_cgroup;
 mod output;
 mod pattern;
@@ -83,6 +84,7 @@ enum Command {
     Disk(disk::Command),
     Lab(Box<lab::Args>),
     Completions(completions::Args),
+    Man(man::Args),
 }
 
 fn main() -> ExitCode {
@@ -103,6 +105,7 @@ fn main() -> ExitCode {
         Command::Disk(command) => disk::run(command),
         Command::Lab(args) => lab::run(&args),
         Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
