@@ -1,6 +1,10 @@
 //! The log of a server: formats and levels.
 
-use weir_tests::{Place, Server};
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+
+use weir_tests::nbd::Client;
+use weir_tests::{Place, Server, eventually};
 
 #[test]
 fn json_has_an_object_on_each_line() {
@@ -52,4 +56,37 @@ fn a_journal_that_is_not_there_is_told() {
     let refused = Server::try_image(&place, "memory:1M", &socket, &["--log", "journald"]);
     let log = refused.expect_err("there is no journal").log;
     assert!(log.contains("/run/systemd/journal/socket") && log.contains("--log text"), "{log}");
+}
+
+/// Lines that a client causes: what it asks for in vain, and another protocol.
+#[test]
+fn clients_that_are_turned_away_are_in_the_log() {
+    let place = Place::new();
+    let server = Server::image(&place, "memory:1M", &[]);
+    let connect = || UnixStream::connect(server.socket()).expect("it listens");
+    for _ in 0..20 {
+        assert!(Client::open(connect(), "nosuch").is_err());
+    }
+    let lines = || server.log().matches("export=\"nosuch\"").count();
+    eventually("it is told of", || lines() > 0);
+    assert!(lines() <= 5, "and the log is not flooded: {}", server.log());
+    let mut stream = connect();
+    stream.write_all(b"GET /v1/status HTTP/1.1\r\nHost: weir\r\n\r\n").expect("it is taken");
+    eventually("it is told of", || {
+        server
+            .log()
+            .lines()
+            .any(|line| line.contains(" INFO ") && line.contains("protocol=\"HTTP\""))
+    });
+    assert!(!server.log().contains("client connected"), "that is for a closer look");
+    server.stop();
+}
+
+#[test]
+fn each_connection_has_a_line_at_the_level_debug() {
+    let place = Place::new();
+    let server = Server::image(&place, "memory:1M", &["--log-level", "debug"]);
+    Client::of(&server).read(0, 512).expect("it is served");
+    eventually("it is told of", || server.log().contains("DEBUG client connected"));
+    server.stop();
 }

@@ -107,22 +107,40 @@ pub(crate) struct Admission<'a> {
     table: &'a ExportTable,
     seat: RefCell<&'a mut Result<Seat, NoSeat>>,
     refused: Cell<Option<NoSeat>>,
+    unknown: RefCell<Option<String>>,
 }
+
+/// Longest part of an unknown name that is kept, in characters.
+const UNKNOWN_MAX: usize = 80;
 
 impl<'a> Admission<'a> {
     pub(crate) fn new(table: &'a ExportTable, seat: &'a mut Result<Seat, NoSeat>) -> Admission<'a> {
-        Admission { table, seat: RefCell::new(seat), refused: Cell::new(None) }
+        Admission {
+            table,
+            seat: RefCell::new(seat),
+            refused: Cell::new(None),
+            unknown: RefCell::default(),
+        }
     }
 
     /// Why the connection was not let in to an export, although it has a seat.
     pub(crate) fn refused(&self) -> Option<NoSeat> {
         self.refused.get()
     }
+
+    /// A name that was asked for and is no export's; the beginning of it, where it is long.
+    pub(crate) fn unknown(&self) -> Option<String> {
+        self.unknown.take()
+    }
 }
 
 impl Exports for Admission<'_> {
     fn find(&self, name: &str) -> Option<&Export> {
-        self.table.find(name)
+        let found = self.table.find(name);
+        if found.is_none() {
+            *self.unknown.borrow_mut() = Some(name.chars().take(UNKNOWN_MAX).collect());
+        }
+        found
     }
 
     fn list(&self, visit: &mut dyn FnMut(&Export)) {

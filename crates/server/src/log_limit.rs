@@ -25,6 +25,10 @@ pub(crate) enum LogLine {
     AcceptFailed,
     /// A connection was refused: there are as many as there may be.
     ConnectionRefused,
+    /// A client asked for an export that is not there.
+    ExportUnknown,
+    /// A client speaks another protocol.
+    NoNbd,
     /// An accepted connection could not be served or handed to its device's thread.
     ConnectionNotServed,
     /// A connection was closed because its client broke the protocol or stalled.

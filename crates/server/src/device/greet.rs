@@ -72,6 +72,7 @@ impl Reactor {
         }
         let serial = self.io.connections.next_serial();
         let peer = self.io.ring.peer(&fd, serial);
+        debug!(device = self.io.name, %peer, connection = serial, "client connected");
         let mut seat = self.io.seats.take(peer);
         if matches!(seat, Err(NoSeat::Server)) && self.make_seat(now) {
             seat = self.io.seats.take(peer);

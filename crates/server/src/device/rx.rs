@@ -2,9 +2,9 @@
 
 use std::io;
 
-use tracing::debug;
+use tracing::{debug, info};
 use weir_engine::{Extent, Instant, Request, SubmitError};
-use weir_nbd::{Command, ErrorCode, HandshakeState, Item, Op};
+use weir_nbd::{CloseReason, Command, ErrorCode, HandshakeState, Item, Op};
 use weir_uring::{IoBuf, ReceivedBuf};
 
 use super::connection::{Arrival, IncomingWrite, Payload, Stalled};
@@ -15,12 +15,25 @@ use super::shutdown::cut_refusal;
 use super::token::Token;
 use super::waits::{Received, StallReason};
 use crate::exports::Admission;
+use crate::log_limit::{LogLine, LogPermit};
 
 /// A payload with more than this still to come is received right into its buffer.
 const FILL_BYTES: usize = 16 << 10;
 
 /// Requests of one connection that are taken in at once: as many as take some tens of microseconds.
 const REQUESTS_A_TURN: u32 = 128;
+
+/// The protocol that a client speaks instead, as its first four bytes tell.
+fn other_protocol(reason: &CloseReason) -> Option<&'static str> {
+    let CloseReason::ClientFlags { flags } = reason else { return None };
+    match &flags.to_be_bytes() {
+        b"GET " | b"HEAD" | b"POST" | b"PUT " | b"PATC" | b"DELE" | b"OPTI" | b"PRI " => {
+            Some("HTTP")
+        }
+        [0x16, 3, ..] => Some("TLS, before STARTTLS"),
+        _ => None,
+    }
+}
 
 impl Reactor {
     pub(super) fn received(
@@ -180,8 +193,14 @@ impl Reactor {
         let progress =
             connection.session.handle_handshake(arrival.left(), &exports, &mut io.scratch);
         let refused = exports.refused();
+        let unknown = exports.unknown();
         if let Some(reason) = refused {
             io.note_refused(now, peer, reason);
+        }
+        if let Some(export) = unknown
+            && let Some(LogPermit { left_out }) = io.log_limit.permit(now, LogLine::ExportUnknown)
+        {
+            info!(export, %peer, left_out, "a client asked for an export that is not there");
         }
         arrival.at += progress.consumed;
         if let HandshakeState::Transmission(negotiated) = progress.state {
@@ -193,7 +212,15 @@ impl Reactor {
             HandshakeState::NeedInput => io.receive(key),
             HandshakeState::NeedOutput => io.stall(key, StallReason::Sending, None, Some(arrival)),
             HandshakeState::Closed(reason) => {
-                debug!(device = self.io.name, %reason, "handshake ended");
+                let other = other_protocol(&reason);
+                if let Some(protocol) = other
+                    && let Some(LogPermit { left_out }) =
+                        self.io.log_limit.permit(now, LogLine::NoNbd)
+                {
+                    info!(protocol, %peer, left_out, "a client of an NBD socket speaks another protocol");
+                } else {
+                    debug!(device = self.io.name, %peer, %reason, "handshake ended");
+                }
                 self.io.connections[key].finishing = true;
             }
             HandshakeState::StartTls => unreachable!("TLS is offered on no session of this thread"),
