@@ -52,6 +52,7 @@ mod service_manager;
 mod several_devices;
 mod slow_readers;
 mod slow_writers;
+mod socket_activation;
 mod starting;
 mod tenants;
 mod vanishing_clients;

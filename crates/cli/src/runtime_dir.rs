@@ -1,4 +1,4 @@
-//! Default directory of sockets: with the user's other sockets, or with the system's for root.
+//! Default directory of sockets: a service's own, else with the user's other sockets, or with the system's for root.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -15,9 +15,15 @@ pub(crate) const CONTROL: &str = "control.sock";
 /// How the names of those end that only read.
 pub(crate) const CONTROL_READ: &str = "control-read.sock";
 
-/// `$XDG_RUNTIME_DIR/weir`; else for root `/run/weir`, for others `/tmp/weir-UID`.
+/// The first of `$RUNTIME_DIRECTORY`, which systemd sets for a service; else `$XDG_RUNTIME_DIR/weir`; else for root `/run/weir`,
+/// for others `/tmp/weir-UID`.
 pub(crate) fn path() -> PathBuf {
     let user = rustix::process::getuid();
+    let service = std::env::var_os("RUNTIME_DIRECTORY").unwrap_or_default();
+    let service = service.to_str().and_then(|paths| paths.split(':').next()).map(Path::new);
+    if let Some(directory) = service.filter(|directory| directory.is_absolute()) {
+        return directory.into();
+    }
     match std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from) {
         Some(directory) if directory.is_absolute() => directory.join("weir"),
         _ if user.is_root() => ServerConfig::RUNTIME_DIR.into(),
@@ -57,12 +63,14 @@ pub(crate) fn find_control(given: Option<&Path>) -> Result<PathBuf, Failure> {
     }
     let mut directories = vec![path(), ServerConfig::RUNTIME_DIR.into()];
     directories.dedup();
-    // One's own servers are meant before the system's.
-    let mut found: Vec<PathBuf> = directories
-        .iter()
-        .map(|directory| living(directory))
-        .find(|sockets| !sockets.is_empty())
-        .unwrap_or_default();
+    // One's own servers are meant before the system's: those of weir.service and of each weir@NAME.service.
+    let system = directories.len() - 1;
+    let mut found: Vec<PathBuf> =
+        directories[..system].iter().flat_map(|own| living(own)).collect();
+    if found.is_empty() {
+        let services = directories[system..].iter().cloned().chain(services());
+        found = services.flat_map(|directory| living(&directory)).collect();
+    }
     match (found.pop(), found.is_empty()) {
         (Some(one), true) => Ok(one),
         (None, _) => {
@@ -80,6 +88,18 @@ pub(crate) fn find_control(given: Option<&Path>) -> Result<PathBuf, Failure> {
                 .hint(format!("choose with\n{}", sockets.join("\n"))))
         }
     }
+}
+
+/// Directories of the instances of weir@.service: `/run/weir-NAME`.
+fn services() -> Vec<PathBuf> {
+    let system = Path::new(ServerConfig::RUNTIME_DIR);
+    let prefix = format!("{}-", system.display());
+    let entries = system.parent().and_then(|parent| parent.read_dir().ok());
+    let paths = entries.into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut paths: Vec<PathBuf> =
+        paths.filter(|path| path.to_string_lossy().starts_with(&prefix)).collect();
+    paths.sort();
+    paths
 }
 
 /// The control sockets in `directory` with a listener, by name.

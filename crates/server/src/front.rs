@@ -3,8 +3,10 @@
 //! A listener that cannot accept, without file descriptors say, rests for [`REST`]; its backlog keeps what comes meanwhile.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -34,6 +36,26 @@ pub enum Listener {
     Unix(UnixListener),
     /// A TCP socket.
     Tcp(std::net::TcpListener),
+}
+
+impl Listener {
+    /// Where a Unix socket is, if it has a file.
+    pub fn path(&self) -> Option<PathBuf> {
+        match self {
+            Listener::Unix(listener) => {
+                listener.local_addr().ok()?.as_pathname().map(PathBuf::from)
+            }
+            Listener::Tcp(_) => None,
+        }
+    }
+
+    /// Where a TCP socket is.
+    pub fn address(&self) -> Option<SocketAddr> {
+        match self {
+            Listener::Unix(_) => None,
+            Listener::Tcp(listener) => listener.local_addr().ok(),
+        }
+    }
 }
 
 /// Counters of the front, for a status.

@@ -86,8 +86,17 @@ impl Running {
     /// # Errors
     /// The first thing that is in the way. Nothing runs then, and no socket is left behind.
     pub async fn start(config: &Config) -> Result<Running, StartError> {
+        Running::start_with(config, Vec::new()).await
+    }
+
+    /// As [`Running::start`], with further listeners, which the starter of this process has bound. One that is where the
+    /// configuration would have it takes that place.
+    ///
+    /// # Errors
+    /// As [`Running::start`].
+    pub async fn start_with(config: &Config, given: Vec<Listener>) -> Result<Running, StartError> {
         raise_open_files();
-        let (listeners, sockets, addresses) = listen(config)?;
+        let (listeners, sockets, addresses) = listen(config, given)?;
         let server = &config.server;
         let shared = Shared {
             registry: Arc::default(),
@@ -296,14 +305,20 @@ const DYING_MAX: Duration = Duration::from_millis(500);
 
 type Listening = (Vec<Listener>, Vec<BoundSocket>, Vec<SocketAddr>);
 
-fn listen(config: &Config) -> Result<Listening, StartError> {
-    let mut listening: Listening = Default::default();
-    if let Some(path) = &config.server.socket {
+fn listen(config: &Config, given: Vec<Listener>) -> Result<Listening, StartError> {
+    let mut listening: Listening = (given, Vec::new(), Vec::new());
+    if let Some(path) = &config.server.socket
+        && !listening.0.iter().any(|given| given.path().as_ref() == Some(path))
+    {
         let (listener, socket) = bind_unix(path, config.server.socket_mode, DYING_MAX)?;
         listening.0.push(Listener::Unix(listener));
         listening.1.push(socket);
     }
     for address in &config.server.listen {
+        if listening.0.iter().any(|given| given.address() == Some(*address)) {
+            listening.2.push(*address);
+            continue;
+        }
         let fail = |source| StartError::Listen { address: address.to_string(), source };
         let listener = TcpListener::bind(address).map_err(fail)?;
         listening.2.push(listener.local_addr().map_err(fail)?);

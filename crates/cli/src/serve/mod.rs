@@ -1,6 +1,7 @@
 //! `weir serve`.
 
 mod flags;
+mod inherited;
 mod manager;
 mod reload;
 mod running;
@@ -11,6 +12,7 @@ use clap::ValueEnum;
 use weir_config::{Config, Direct, LogFormat};
 use weir_server::tenants::Files;
 
+use self::inherited::Inherited;
 use crate::failure::Failure;
 use crate::{log, runtime_dir};
 
@@ -41,8 +43,13 @@ A service manager is told over NOTIFY_SOCKET of the start, of reloads and of the
 end, and, where it set WATCHDOG_USEC, that the threads of all devices turn. A
 disk that hangs does not keep them from that.
 
-Sockets that are not named are in $XDG_RUNTIME_DIR/weir, or /run/weir for root,
-or /tmp/weir-UID: NAME.sock for NBD, if there is no --listen either, and
+Sockets of LISTEN_FDS, as of systemd or of `nbdinfo [ weir serve disk.img ]`,
+serve NBD; LISTEN_FDNAMES may call them control and control-read. They have no
+URI on standard output.
+
+Sockets that are not named are in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/weir, or
+/run/weir for root, or /tmp/weir-UID: NAME.sock for NBD, if nothing else serves
+it, and
 NAME.control.sock for `weir set`, after the image's name; for a configuration,
 nbd.sock and control.sock. Beside the latter, NAME.control-read.sock, or
 control-read.sock, is for `weir status` and monitoring, and changes nothing.
@@ -156,6 +163,8 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         rustix::process::set_parent_process_death_signal(signal)
             .map_err(|error| Failure::failed(format!("--exit-with-parent: {error}")))?;
     }
+    // Before there are threads.
+    let inherited = Inherited::take();
     let log = args.log;
     let path = PathBuf::from(&args.what);
     let plan = flags::read(args);
@@ -164,7 +173,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         configured.and_then(|server| server.log),
         configured.and_then(|server| server.log_level),
     )?;
-    let served = plan.and_then(|plan| serve(plan, path));
+    let served = plan.and_then(|plan| serve(plan, path, inherited?));
     match format {
         LogFormat::Text => served,
         // What reads the log would not understand anything else there.
@@ -172,30 +181,36 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     }
 }
 
-fn serve(plan: flags::Plan, path: PathBuf) -> Result<(), Failure> {
+fn serve(plan: flags::Plan, path: PathBuf, inherited: Inherited) -> Result<(), Failure> {
     let (config, control, files) = match plan {
         flags::Plan::File(config, read) => {
-            let (config, control) = with_defaults(config, "")?;
+            let (config, control) = with_defaults(config, "", &inherited)?;
             let files = Files::new(path, read.server, config.server.clone());
             (config, control, Some(files))
         }
         flags::Plan::Image(config, name) => {
-            let (config, control) = with_defaults(config, &format!("{name}."))?;
+            let (config, control) = with_defaults(config, &format!("{name}."), &inherited)?;
             (config, control, None)
         }
     };
-    running::serve(&config, &control, files)
+    running::serve(&config, &control, files, inherited)
 }
 
-/// Adds sockets where none are named; the control socket's path, and whether it may be moved aside.
-fn with_defaults(mut config: Config, prefix: &str) -> Result<(Config, Control), Failure> {
+/// Adds sockets where none are named or inherited; the control socket's path, and whether it may be moved aside.
+fn with_defaults(
+    mut config: Config,
+    prefix: &str,
+    inherited: &Inherited,
+) -> Result<(Config, Control), Failure> {
     let server = &mut config.server;
-    let needs_nbd = server.socket.is_none() && server.listen.is_empty();
-    let named = server.control.clone().map(|path| Control {
-        path,
-        read: server.control_read.clone(),
-        may_move: false,
-    });
+    let needs_nbd = server.socket.is_none() && server.listen.is_empty() && inherited.nbd.is_empty();
+    let named = match inherited.control {
+        // It has a place.
+        Some(_) => Some(PathBuf::new()),
+        None => server.control.clone(),
+    };
+    let named =
+        named.map(|path| Control { path, read: server.control_read.clone(), may_move: false });
     if let (Some(control), false) = (&named, needs_nbd) {
         let control = control.clone();
         return Ok((config, control));

@@ -1,6 +1,7 @@
 //! Control thread: signals, the control API, and the end of the device threads.
 
 use std::io::ErrorKind;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use weir_server::tenants::{Files, Tenants};
 use weir_server::{ApplyError, BindError, Running, SocketFile, StartError, group_id};
 use weir_uring::OpenError;
 
+use super::inherited::Inherited;
 use super::{Control, manager, reload};
 use crate::failure::Failure;
 use crate::output;
@@ -29,22 +31,28 @@ pub(super) fn serve(
     config: &Config,
     control: &Control,
     files: Option<Files>,
+    inherited: Inherited,
 ) -> Result<(), Failure> {
     let runtime = signals::runtime()?;
     runtime.block_on(async {
         // First of all, so that a signal during the start is not lost.
         let mut signals = Signals::with_hangup()?;
         let terminal = Terminal::of_this_process();
-        let sockets = bind(control, &config.server)?;
-        let running = Running::start(config)
+        let Inherited { nbd, control: given, control_read: given_read } = inherited;
+        let sockets = bind(control, &config.server, (given, given_read))?;
+        let running = Running::start_with(config, nbd)
             .await
             .map_err(|error| Failure::failed(&error).hint(start_hint(&error)))?;
         let running = Arc::new(running);
         let tenants = Arc::new(Tenants::new(Arc::clone(&running), files));
         let mut files = running.socket_files();
-        files.extend(sockets.iter().map(|socket| socket.file().clone()));
-        let control_read = sockets.get(1).map(|socket| socket.path().display().to_string());
-        tracing::info!(control = %sockets[0].path().display(), control_read, "serving");
+        files.extend(sockets.iter().filter_map(ControlSocket::file).cloned());
+        let place = |socket: &ControlSocket| match socket.file() {
+            Some(file) => file.path().display().to_string(),
+            None => "given".to_owned(),
+        };
+        let control_read = sockets.get(1).map(place);
+        tracing::info!(control = %place(&sockets[0]), control_read, "serving");
         let uris: String = running.uris().iter().map(|(_, uri)| format!("{uri}\n")).collect();
         output::print(&uris).map_err(|failure| match failure {
             // Its starter does not know where it is: not the end that a reader asks for after enough output.
@@ -159,8 +167,13 @@ async fn failed(running: &Running) {
     }
 }
 
-/// The control sockets: the one that takes changes, and the one that only reads if there is to be one.
-fn bind(control: &Control, server: &ServerConfig) -> Result<Vec<ControlSocket>, Failure> {
+/// The control sockets: the one that takes changes, and the one that only reads if there is to be one. Those that are `given`
+/// are not bound.
+fn bind(
+    control: &Control,
+    server: &ServerConfig,
+    given: (Option<UnixListener>, Option<UnixListener>),
+) -> Result<Vec<ControlSocket>, Failure> {
     let group = |name: &Option<String>, key: &str| -> Result<Option<u32>, Failure> {
         let id = name.as_deref().map(group_id).transpose();
         id.map_err(|error| Failure::failed(format!("`{key}` of [server]: {error}")))
@@ -170,13 +183,6 @@ fn bind(control: &Control, server: &ServerConfig) -> Result<Vec<ControlSocket>, 
     let changing = |path: &Path| {
         ControlSocket::bind(path, Access::Change, server.control_mode, group_of_changing)
     };
-    let mut bound = changing(&control.path);
-    for number in 2..=ASIDE_MAX {
-        if !(control.may_move && matches!(bound, Err(BindError::Live { .. }))) {
-            break;
-        }
-        bound = changing(&aside(&control.path, number));
-    }
     let fail = |error: BindError, key: &str| {
         let hint = match &error {
             BindError::Io { source, .. } if source.kind() == ErrorKind::PermissionDenied => {
@@ -186,13 +192,28 @@ fn bind(control: &Control, server: &ServerConfig) -> Result<Vec<ControlSocket>, 
         };
         Failure::failed(format!("control socket: {error}")).hint(hint)
     };
-    let bound = bound.map_err(|error| fail(error, "control"))?;
-    let read = match &control.read {
-        Some(path) => Some(path.clone()),
-        None => control.may_move.then(|| beside(bound.path())),
+    let first = match given.0 {
+        Some(listener) => ControlSocket::given(listener, Access::Change),
+        None => {
+            let mut bound = changing(&control.path);
+            for number in 2..=ASIDE_MAX {
+                if !(control.may_move && matches!(bound, Err(BindError::Live { .. }))) {
+                    break;
+                }
+                bound = changing(&aside(&control.path, number));
+            }
+            bound.map_err(|error| fail(error, "control"))?
+        }
     };
-    let mut sockets = vec![bound];
-    if let Some(path) = read {
+    let read = match (&control.read, first.file()) {
+        (Some(path), _) => Some(path.clone()),
+        (None, Some(file)) if control.may_move => Some(beside(file.path())),
+        _ => None,
+    };
+    let mut sockets = vec![first];
+    if let Some(listener) = given.1 {
+        sockets.push(ControlSocket::given(listener, Access::Read));
+    } else if let Some(path) = read {
         let mode = server.control_read_mode;
         let reading = ControlSocket::bind(&path, Access::Read, mode, group_of_reading);
         sockets.push(reading.map_err(|error| fail(error, "control_read"))?);

@@ -9,11 +9,11 @@ use std::time::Duration;
 use super::caller::Access;
 use crate::unix_socket::{BindError, BoundSocket, SocketFile, bind_unix};
 
-/// A listening control socket. Dropping it removes the file.
+/// A listening control socket. Dropping it removes the file, if it was bound here.
 #[derive(Debug)]
 pub struct ControlSocket {
     listener: UnixListener,
-    socket: BoundSocket,
+    socket: Option<BoundSocket>,
     access: Access,
 }
 
@@ -38,17 +38,17 @@ impl ControlSocket {
             std::os::unix::fs::chown(path, None, group).map_err(fail)?;
             std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).map_err(fail)?;
         }
-        Ok(ControlSocket { listener, socket, access })
+        Ok(ControlSocket { listener, socket: Some(socket), access })
     }
 
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        self.file().path()
+    /// Listens on a socket that the starter of this process has bound.
+    pub fn given(listener: UnixListener, access: Access) -> ControlSocket {
+        ControlSocket { listener, socket: None, access }
     }
 
-    /// Its file.
-    pub fn file(&self) -> &SocketFile {
-        self.socket.file()
+    /// Its file, if it was bound here.
+    pub fn file(&self) -> Option<&SocketFile> {
+        self.socket.as_ref().map(BoundSocket::file)
     }
 
     pub(super) fn access(&self) -> Access {
