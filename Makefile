@@ -5,7 +5,7 @@ BENCH_ARGS ?=
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test soak lint fmt doc docs-figures fuzz \
+.PHONY: help build package demo test soak lint fmt doc docs-figures fuzz \
 	bench bench-tail bench-cost bench-engine bench-lab bench-fairness bench-accuracy bench-fidelity bench-kernel \
 	bench-watermark bench-isolation bench-growth bench-packages
 
@@ -15,6 +15,9 @@ help: ## list the commands
 build: ## build the weir command: target/release/weir
 	@tools/packages build
 	cargo build --locked --release -p weir-cli
+
+package: ## a Debian package and a static binary of a release build, in target/package
+	@tools/package
 
 demo: build ## serve an emulated disk to two tenants and show how long they wait (no root, under a minute)
 	@$(or $(CARGO_TARGET_DIR),target)/release/weir demo
