@@ -1,4 +1,4 @@
-//! What a configuration says, key by key, in the words of a file.
+//! Statements of a configuration: its keys and values, in the words of a file.
 //!
 //! All fields are taken apart here, without `..`: a key that is new in the grammar and not here does not compile.
 
