@@ -1,5 +1,7 @@
 //! Harnesses of the fuzz targets, which are those of the crates' own tests, so that both check the same.
 
+#[path = "../../crates/config/tests/harness/mod.rs"]
+pub mod config;
 #[path = "../../crates/nbd/tests/harness/mod.rs"]
 pub mod nbd;
 #[path = "../../crates/trace/tests/harness/mod.rs"]

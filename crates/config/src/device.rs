@@ -16,7 +16,7 @@ use crate::cache;
 use crate::model::{Backend, DeviceConfig, Direct};
 use crate::model_file::DeviceModel;
 use crate::report::{Problem, Report};
-use crate::source::{Span, Text};
+use crate::source::{Layer, Span, Text};
 use crate::table::{Entry, Section};
 use crate::value;
 
@@ -57,11 +57,18 @@ pub(crate) struct Devices {
     pub(crate) configs: Vec<DeviceConfig>,
     /// Every name in the file, also of devices that were refused: those are known, if not usable.
     names: BTreeMap<String, Option<usize>>,
-    /// Devices that a file has and a later one takes away, each with the name of that file.
-    removed: BTreeMap<String, String>,
+    /// Devices that a file takes away, each with that file.
+    removed: BTreeMap<String, Removal>,
     /// Properties of each file, as far as files are inspected.
     facts: Vec<Facts>,
     paths: BTreeMap<std::path::PathBuf, String>,
+}
+
+/// A file that takes something away.
+pub(crate) struct Removal {
+    pub(crate) file: String,
+    /// The place of its first byte.
+    start: usize,
 }
 
 /// Meaning of a device name.
@@ -69,8 +76,8 @@ pub(crate) enum Lookup<'d> {
     Found(usize),
     /// It was refused, and that has been reported.
     Refused,
-    /// The file of this name takes it away.
-    Removed(&'d str),
+    /// A file takes it away.
+    Removed(&'d Removal),
     Unknown,
 }
 
@@ -79,7 +86,7 @@ impl Devices {
         match (self.names.get(name), self.removed.get(name)) {
             (Some(Some(index)), _) => Lookup::Found(*index),
             (Some(None), _) => Lookup::Refused,
-            (None, Some(file)) => Lookup::Removed(file),
+            (None, Some(removal)) => Lookup::Removed(removal),
             (None, None) => Lookup::Unknown,
         }
     }
@@ -88,7 +95,7 @@ impl Devices {
         self.names.keys().map(String::as_str)
     }
 
-    /// Devices of the first word of `line`; reports an unknown one, and none for one that was taken away.
+    /// Devices of the first word of `line`; reports an unknown one. One that a later file takes away is none.
     pub(crate) fn targets(
         &self,
         device: DeviceRef<'_>,
@@ -99,11 +106,17 @@ impl Devices {
             DeviceRef::Any => 0..self.configs.len(),
             DeviceRef::Name(name) => match self.find(name) {
                 Lookup::Found(index) => index..index + 1,
-                // What was said of a device goes with it.
-                Lookup::Refused | Lookup::Removed(_) => 0..0,
-                Lookup::Unknown => {
+                Lookup::Refused => 0..0,
+                // What earlier files say of a device goes with it.
+                Lookup::Removed(removal) if line.span.start < removal.start => 0..0,
+                missing => {
                     let message = format!("there is no device {:?}", value::cut(name));
-                    let hint = value::unknown_name(name, self.names());
+                    let hint = match missing {
+                        Lookup::Removed(removal) => {
+                            Some(format!("{} removes it: take this line out", removal.file))
+                        }
+                        _ => value::unknown_name(name, self.names()),
+                    };
                     report.add(Problem::new(line.place_of(name), &line.key, message).hint(hint));
                     0..0
                 }
@@ -157,8 +170,9 @@ pub(crate) fn read_all(root: &Section<'_>, files: &Files, report: &mut Report) -
     let section = root.section("device", report);
     let entries = section.as_ref().map(|section| section.entries()).unwrap_or_default();
     let removed = section.map(|section| section.removed()).unwrap_or_default();
+    let removal = |file: Layer<'_>| Removal { file: file.name.into(), start: file.start };
     devices.removed =
-        removed.into_iter().map(|(name, file)| (name.into_owned(), file.to_owned())).collect();
+        removed.into_iter().map(|(name, file)| (name.into_owned(), removal(file))).collect();
     if entries.is_empty() && report.is_empty() {
         let problem = Problem::of_all("no device is configured");
         report

@@ -11,7 +11,7 @@ use crate::device::{Devices, Lookup};
 use crate::model::{CgroupConfig, DeviceRange, ExportConfig};
 use crate::report::{Problem, Report};
 use crate::server::CONNECTIONS_MAX;
-use crate::source::Text;
+use crate::source::{Layer, Text};
 use crate::table::{Entry, Section};
 use crate::value::{cut, quantity, unknown_name};
 
@@ -108,7 +108,7 @@ fn device(text: &Text, devices: &Devices, report: &mut Report) -> Option<usize> 
         Lookup::Refused => None,
         missing => {
             let hint = match missing {
-                Lookup::Removed(file) => Some(removed_by(file)),
+                Lookup::Removed(removal) => Some(removed_by(&removal.file)),
                 _ => unknown_name(&text.value, devices.names()),
             };
             report.refuse(text, format!("there is no device {:?}", cut(&text.value)), hint);
@@ -126,7 +126,7 @@ fn removed_by(file: &str) -> String {
 struct Known<'c> {
     paths: BTreeSet<&'c str>,
     /// Those that a later file takes away, each with that file's name.
-    removed: BTreeMap<Cow<'c, str>, &'c str>,
+    removed: BTreeMap<Cow<'c, str>, Layer<'c>>,
 }
 
 impl<'c> Known<'c> {
@@ -155,7 +155,7 @@ impl<'c> Known<'c> {
         // With very many names, a search for the nearest takes too long.
         let near = unknown_name(path.as_str(), self.paths.iter().copied().take(10_000))
             .filter(|hint| hint.starts_with("did"));
-        let removed = self.removed.get(path.as_str()).map(|file| removed_by(file));
+        let removed = self.removed.get(path.as_str()).map(|file| removed_by(file.name));
         let hint = removed.or(near).unwrap_or_else(|| {
             format!("add `[cgroup.{:?}]`, with or without limits", path.as_str())
         });

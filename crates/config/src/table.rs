@@ -173,15 +173,15 @@ impl<'t> Section<'t> {
         entries
     }
 
-    /// Names of tables that a file removes, and none after it has, each with the name of that file.
-    pub(crate) fn removed(&self) -> BTreeMap<Cow<'t, str>, &'t str> {
+    /// Names of tables that a file removes, and none after it has, each with that file.
+    pub(crate) fn removed(&self) -> BTreeMap<Cow<'t, str>, Layer<'t>> {
         let mut removed = BTreeMap::new();
         // The first file removes nothing.
         for part in self.parts.iter().skip(1) {
             for (key, value) in part.table {
                 let name = self.one_name(key.get_ref());
                 match (Said { file: part.file, key, value }).is_marked(REMOVED) {
-                    true => removed.insert(name, part.file.name),
+                    true => removed.insert(name, part.file),
                     false => removed.remove(&name),
                 };
             }

@@ -1,5 +1,7 @@
 //! Whatever the text, an answer comes back, its errors lie inside the text, and pictures can be drawn.
 
+mod harness;
+
 use proptest::prelude::*;
 use weir_config::{Config, SingleExport};
 
@@ -28,6 +30,9 @@ fn words() -> impl Strategy<Value = String> {
         Just("\"io.limiter\" = \"slice:5.15,hz=100\"\n"),
         Just("range = \"1..\"\n"),
         Just("listen = \"127.0.0.1:1\"\n"),
+        Just("removed = true\n"),
+        Just("replaces = true\n"),
+        Just("\"io.watermark\" = \"inherit\"\n"),
         Just("depth = "),
         Just("= "),
         Just("{ ios = 1 }\n"),
@@ -63,8 +68,22 @@ proptest! {
     }
 
     #[test]
+    fn no_files_over_each_other_panic(texts in proptest::collection::vec(words(), 1..4)) {
+        harness::any_texts(&texts.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+
+    /// Each may be cut anywhere, as by a disk that was full.
+    #[test]
+    fn no_half_of_a_file_panics(at in any::<prop::sample::Index>(), over in words()) {
+        let whole = include_str!("../examples/weir.toml");
+        let half = String::from_utf8_lossy(&whole.as_bytes()[..at.index(whole.len())]);
+        harness::any_texts(&[whole, &half, &over]);
+        harness::any_texts(&[&half, &over]);
+    }
+
+    #[test]
     fn no_bytes_panic(text in "\\PC{0,200}|(?s-u:[\x00-\x7f]{0,200})") {
-        let _ = Config::from_str("weir.toml", &text).map_err(|errors| errors.to_string());
+        harness::any_bytes(text.as_bytes());
     }
 
     #[test]

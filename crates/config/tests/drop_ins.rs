@@ -108,6 +108,12 @@ fn what_was_said_of_a_device_goes_with_it() {
     let merged =
         read(&["[device.disk1]\nremoved = true\n", "[device.disk1]\npath = \"memory:1M\"\n"]);
     assert_eq!(merged.cgroups[0].weight_on(1).get(), 300, "a device of that name has it again");
+    let seen = errors(&[
+        "[device.disk1]\nremoved = true\n[export.vm2]\ndevice = \"disk0\"\n",
+        "[cgroup.\"/vm2\"]\n\"io.max\" = \"disk1 riops=1\"\n",
+    ]);
+    let expected = "weir.d/20.toml:2:13: cgroup.\"/vm2\".\"io.max\": there is no device \"disk1\" (weir.d/10.toml removes it: take this line out)";
+    assert_eq!(seen, [expected]);
 }
 
 #[test]

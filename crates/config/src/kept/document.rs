@@ -5,7 +5,7 @@ use toml_edit::{Array, DocumentMut, Item, RawString, Table, TableLike, Value};
 use super::HEAD;
 use super::error::{KeptError, KeptErrorKind};
 use super::others::elements;
-use crate::table::one_name;
+use crate::table::{REMOVED, REPLACES, one_name};
 
 /// The text of the file below [`HEAD`].
 #[derive(Clone, Debug)]
@@ -75,7 +75,7 @@ pub(super) fn own_name(document: &DocumentMut, kind: &str, name: &str) -> Option
     found.map(|(key, _)| key.to_owned())
 }
 
-/// The section `name` of `kind`; it is begun where there is none.
+/// The section `name` of `kind`; it is begun where there is none, and begun anew where it was removed.
 pub(super) fn section<'d>(
     document: &'d mut DocumentMut,
     kind: &str,
@@ -87,7 +87,11 @@ pub(super) fn section<'d>(
         sections.insert(&own, Item::Table(apart(Table::new())));
     }
     let found = sections.get_mut(&own).and_then(Item::as_table_like_mut);
-    found.ok_or_else(|| no_table(&format!("{kind}.{name}")))
+    let table = found.ok_or_else(|| no_table(&format!("{kind}.{name}")))?;
+    if table.remove(REMOVED).is_some() {
+        table.insert(REPLACES, Item::Value(true.into()));
+    }
+    Ok(table)
 }
 
 /// Puts `table` in place of the section `name` of `kind`.

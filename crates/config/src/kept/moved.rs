@@ -37,7 +37,7 @@ impl Kept {
         }
         let own = self.own();
         let files = parse(all(&self.before, &own, &self.after));
-        let sections = files.sections(CGROUP);
+        let (sections, removed) = (files.sections(CGROUP), files.removed_devices());
         let listed: Vec<String> = sections.iter().map(|(path, _)| path.clone()).collect();
         let exports: Vec<(String, String)> = files
             .sections(EXPORT)
@@ -74,7 +74,7 @@ impl Kept {
         self.edited.edit(|document| {
             for (old, new, found) in &moved {
                 if own_name(document, CGROUP, new).is_some() || is_before(old) || is_before(new) {
-                    let mut table = whole(found, &LISTED);
+                    let mut table = whole(found, &LISTED, &removed);
                     if is_before(new) {
                         table.insert(REPLACES, Item::Value(true.into()));
                     }

@@ -52,6 +52,13 @@ impl<'t> Parsed<'t> {
         self.sections(kind).into_iter().map(|(name, _)| name).collect()
     }
 
+    /// Names of devices that a file takes away.
+    pub(super) fn removed_devices(&self) -> Vec<String> {
+        let section = self.root().section("device", &mut Report::default());
+        let removed = section.map(|section| section.removed()).unwrap_or_default();
+        removed.into_keys().map(std::borrow::Cow::into_owned).collect()
+    }
+
     /// The section `name` of `kind`.
     pub(super) fn section(&self, kind: &str, name: &str) -> Option<Section<'_>> {
         self.sections(kind)
@@ -84,28 +91,38 @@ pub(super) fn lines(section: &Section<'_>, key: &str) -> Vec<String> {
         .collect()
 }
 
-/// All that counts in `section`, to be written into one file. Lines of `listed` keys are put together.
-pub(super) fn whole(section: &Section<'_>, listed: &[&str]) -> Table {
+/// All that counts in `section`, to be written into one file. Lines of `listed` keys are put together, those of `removed`
+/// devices left out.
+pub(super) fn whole(section: &Section<'_>, listed: &[&str], removed: &[String]) -> Table {
     let mut table = Table::new();
     for entry in section.entries() {
         let name = entry.name;
         if [REMOVED, REPLACES].contains(&name) {
             continue;
         }
-        let values: Vec<Value> = section
-            .files()
-            .filter_map(|file| file.get(name)?.raw()?.parse::<Value>().ok())
-            .collect();
-        if listed.contains(&name) && values.len() > 1 {
-            let lines = values.into_iter().flat_map(elements);
-            table.insert(name, Item::Value(lines.collect::<toml_edit::Array>().into()));
+        if listed.contains(&name) {
+            let values = section.files().filter_map(|file| file.get(name)?.raw()?.parse().ok());
+            let mut lines: Vec<Value> =
+                values.flat_map(elements).filter(|line| !is_of_any(line, removed)).collect();
+            let value = match lines.len() {
+                0 => continue,
+                1 => lines.remove(0),
+                _ => lines.into_iter().collect::<toml_edit::Array>().into(),
+            };
+            table.insert(name, Item::Value(value));
         } else if let Some(value) = entry.raw().and_then(|raw| raw.parse::<Value>().ok()) {
             table.insert(name, Item::Value(plain(value)));
         } else if let Some(below) = entry.section(&mut Report::default()) {
-            table.insert(name, Item::Table(whole(&below, &[])));
+            table.insert(name, Item::Table(whole(&below, &[], removed)));
         }
     }
     table
+}
+
+/// Whether a line names one of `devices`.
+fn is_of_any(line: &Value, devices: &[String]) -> bool {
+    let first = line.as_str().unwrap_or_default().split_ascii_whitespace().next();
+    first.is_some_and(|first| devices.iter().any(|device| device == first))
 }
 
 /// The elements of an array, or a value alone.

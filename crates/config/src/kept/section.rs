@@ -176,7 +176,7 @@ impl Kept {
             }
             None if is_before => {
                 // No file can take back a single key of an earlier one.
-                let mut table = whole(&found, &LISTED);
+                let mut table = whole(&found, &[], &[]);
                 table.remove(key);
                 table.insert(REPLACES, Item::Value(true.into()));
                 put_section(document, kind, name, table)
@@ -201,7 +201,7 @@ impl Kept {
         let listed = files.names(CGROUP);
         self.edited.edit(|document| {
             if kind == DEVICE {
-                forget_device(document, name)?;
+                forget_device(document, name);
             }
             let is_before = others.before.section(kind, name).is_some();
             let is_told = is_before || kind == DEVICE && names_device(&others.before, name);
@@ -244,19 +244,16 @@ pub(super) fn keep_parent(
 }
 
 /// Takes out the lines of the file that name the device.
-fn forget_device(document: &mut DocumentMut, device: &str) -> Result<(), KeptError> {
-    let sections = document.get(CGROUP).and_then(Item::as_table_like);
-    let names: Vec<String> =
-        sections.into_iter().flat_map(|table| table.iter()).map(|(name, _)| name.into()).collect();
-    for name in names {
-        let table = section(document, CGROUP, &name)?;
+fn forget_device(document: &mut DocumentMut, device: &str) {
+    let sections = document.get_mut(CGROUP).and_then(Item::as_table_like_mut);
+    for (_, section) in sections.into_iter().flat_map(|sections| sections.iter_mut()) {
+        let Some(table) = section.as_table_like_mut() else { continue };
         for key in LISTED {
             if lines_of(table, key).iter().any(|line| is_of(line, device)) {
                 edit_lines(table, key, |line| !is_of(line, device), Vec::new());
             }
         }
     }
-    Ok(())
 }
 
 fn is_of(line: &str, device: &str) -> bool {
