@@ -11,11 +11,9 @@
 //! has the differences to docs/spec/bfq.md.
 
 mod budget;
-mod coalesced_run;
 mod counters;
 mod destage;
 mod device;
-mod flash_bound;
 mod flow;
 mod in_service;
 mod inject_limit;
@@ -24,10 +22,8 @@ mod policy;
 mod saved_state;
 mod scenario;
 mod schedule;
-mod seek_price;
 mod settings;
 mod shared_stream;
-mod sparse_slots;
 mod tunables;
 mod weight_raising;
 mod wf2q;
@@ -36,13 +32,12 @@ use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
 use self::budget::Expiry;
-use self::coalesced_run::CoalescedRun;
 pub(crate) use self::counters::Counters;
 pub use self::counters::{BfqCgroupStats, BfqStats, Expiration, IdlingCause, Injection, Raising};
 use self::destage::Destage;
 use self::device::Device;
 use self::flow::{Flows, Owner};
-use self::in_service::InService;
+use self::in_service::{CoalescedRun, InService};
 use self::inject_limit::Probe;
 use self::saved_state::SavedState;
 use self::schedule::Schedule;

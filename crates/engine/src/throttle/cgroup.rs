@@ -226,13 +226,13 @@ impl CgroupThrottle {
         }
         let time = time.at;
         let own = self.limit_mut(direction).check(time, cost, arrival);
-        let own = own.by(|resource| Dimension::of(direction, resource));
+        let own = by(own, |resource| Dimension::of(direction, resource));
         let is_other_clear = self.rw_limit.is_none() || self.is_clear(direction.other());
         match &mut self.rw_limit {
             None => own,
             Some(rw_limit) => {
                 let arrival = if is_other_clear { arrival } else { Arrival::Queued };
-                let both = rw_limit.limiter_mut().check(time, cost, arrival).by(Dimension::rw);
+                let both = by(rw_limit.limiter_mut().check(time, cost, arrival), Dimension::rw);
                 both.later_of(own).later_of(self.turn(time, direction))
             }
         }
@@ -249,9 +249,9 @@ impl CgroupThrottle {
         }
         let time = time.at;
         let own = self.limit(direction).check_any(time)?;
-        let own = own.by(|resource| Dimension::of(direction, resource));
+        let own = by(own, |resource| Dimension::of(direction, resource));
         let Some(rw_limit) = &self.rw_limit else { return Some(own) };
-        let both = rw_limit.limiter().check_any(time)?.by(Dimension::rw);
+        let both = by(rw_limit.limiter().check_any(time)?, Dimension::rw);
         Some(both.later_of(own).later_of(self.turn(time, direction)))
     }
 
@@ -292,6 +292,17 @@ impl CgroupThrottle {
         match &self.rw_limit {
             None => own,
             Some(rw_limit) => own.max(rw_limit.limiter().time_of(cost)),
+        }
+    }
+}
+
+/// The same verdict, with the dimension of its cause.
+#[inline]
+fn by(verdict: Verdict, dimension: impl Fn(Resource) -> Dimension) -> Verdict<Dimension> {
+    match verdict {
+        Verdict::Go => Verdict::Go,
+        Verdict::Wait { until, throttled_by } => {
+            Verdict::Wait { until, throttled_by: dimension(throttled_by) }
         }
     }
 }

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 
 use crate::stats::TaskStats;
 use crate::throttle::fair_queue::SourceState;
-use crate::throttle::slots::Slots;
+use crate::tree::Slots;
 use crate::tree::{Link, Links, List};
 use crate::types::{Dimension, Direction};
 

@@ -4,8 +4,8 @@ use crate::throttle::cgroup::CgroupThrottle;
 use crate::throttle::client::ClientThrottle;
 use crate::throttle::fair_queue::{Entry, FairQueue, Source, SourceState};
 use crate::throttle::limiter::{Arrival, Verdict};
-use crate::throttle::slots::Slots;
 use crate::throttle::{Context, Throttle};
+use crate::tree::Slots;
 use crate::tree::{Cgroup, NO_CGROUP, Tree};
 use crate::types::{Cost, Dimension, Direction, Resource, Weight};
 

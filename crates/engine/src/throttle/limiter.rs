@@ -88,19 +88,6 @@ pub(crate) enum Verdict<Cause = Resource> {
     Wait { until: Instant, throttled_by: Cause },
 }
 
-impl Verdict {
-    /// The same, with the dimension of the cause.
-    #[inline]
-    pub(crate) fn by(self, dimension: impl Fn(Resource) -> Dimension) -> Verdict<Dimension> {
-        match self {
-            Verdict::Go => Verdict::Go,
-            Verdict::Wait { until, throttled_by } => {
-                Verdict::Wait { until, throttled_by: dimension(throttled_by) }
-            }
-        }
-    }
-}
-
 impl Verdict<Dimension> {
     /// The later of two, this one if they are equal.
     pub(crate) fn later_of(self, other: Verdict<Dimension>) -> Verdict<Dimension> {

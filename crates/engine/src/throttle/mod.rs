@@ -38,7 +38,6 @@ mod rw_limit;
 mod single;
 #[cfg_attr(not(feature = "slice"), path = "slice/without.rs")]
 mod slice;
-mod slots;
 mod timers;
 mod token;
 mod watermark;
@@ -56,8 +55,8 @@ use crate::throttle::cgroup::CgroupThrottle;
 use crate::throttle::client::{ClientThrottle, TaskThrottle};
 use crate::throttle::limiter::{Arrival, Verdict};
 use crate::throttle::slice::SliceQueues;
-use crate::throttle::slots::Slots;
 use crate::throttle::watermark::{LimitTime, Watermarks};
+use crate::tree::Slots;
 use crate::tree::{List, NO_CGROUP, NO_INDEX, ROOT, Tree};
 use crate::types::{CgroupId, Cost, Dimension, Direction, Instant, Limits, Watermark};
 use crate::utilisation::Share;

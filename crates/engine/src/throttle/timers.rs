@@ -3,9 +3,9 @@
 use crate::throttle::cgroup::CgroupThrottle;
 use crate::throttle::deadlines::{Due, Timer};
 use crate::throttle::limiter::Arrival;
-use crate::throttle::slots::Slots;
 use crate::throttle::{Context, Throttle};
 use crate::tree::NO_CGROUP;
+use crate::tree::Slots;
 use crate::types::{Direction, Instant};
 
 impl Throttle {

@@ -1,6 +1,9 @@
-//! Slots with generations: an index that outlives its slot is an error, never another value.
+//! Values by index: the arena, whose generations make an index that outlives its slot an error, and state beside it.
 
 use alloc::vec::Vec;
+use core::ops::{Index, IndexMut};
+
+use crate::tree::NO_INDEX;
 
 const NO_SLOT: u32 = u32::MAX;
 
@@ -129,7 +132,7 @@ fn vacant(index: u32) -> ! {
 }
 
 /// Internal links are current; a vacant slot behind one is a bug of the engine.
-impl<T, A> core::ops::Index<u32> for Arena<T, A> {
+impl<T, A> Index<u32> for Arena<T, A> {
     type Output = T;
 
     fn index(&self, index: u32) -> &T {
@@ -140,12 +143,101 @@ impl<T, A> core::ops::Index<u32> for Arena<T, A> {
     }
 }
 
-impl<T, A> core::ops::IndexMut<u32> for Arena<T, A> {
+impl<T, A> IndexMut<u32> for Arena<T, A> {
     fn index_mut(&mut self, index: u32) -> &mut T {
         match &mut self.slots[index as usize] {
             Slot::Occupied { value, .. } => value,
             Slot::Vacant { .. } => vacant(index),
         }
+    }
+}
+
+/// One `T` for each slot of an arena. A vacant slot has a new one.
+pub(crate) struct Slots<T>(Vec<T>);
+
+impl<T> Slots<T> {
+    pub(crate) const fn new() -> Slots<T> {
+        Slots(Vec::new())
+    }
+
+    /// Sets the value of `index`, which is occupied, or the next one that has never been.
+    #[inline]
+    pub(crate) fn set(&mut self, index: u32, value: T) {
+        match self.0.get_mut(index as usize) {
+            Some(slot) => *slot = value,
+            None => self.0.push(value),
+        }
+    }
+
+    /// The value of `index`, if the slot was ever occupied.
+    #[inline]
+    pub(crate) fn get(&self, index: u32) -> Option<&T> {
+        self.0.get(index as usize)
+    }
+}
+
+impl<T> Index<u32> for Slots<T> {
+    type Output = T;
+
+    #[inline]
+    fn index(&self, index: u32) -> &T {
+        &self.0[index as usize]
+    }
+}
+
+impl<T> IndexMut<u32> for Slots<T> {
+    #[inline]
+    fn index_mut(&mut self, index: u32) -> &mut T {
+        &mut self.0[index as usize]
+    }
+}
+
+/// Values by slot. A step is O(1); allocates only when more values are stored than ever before.
+pub(crate) struct SparseSlots<T> {
+    values: Vec<T>,
+    free: Vec<u32>,
+}
+
+// By hand: values need no default.
+impl<T> Default for SparseSlots<T> {
+    fn default() -> SparseSlots<T> {
+        SparseSlots { values: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<T> SparseSlots<T> {
+    /// Value in `slot`; `None` for an unused slot.
+    #[inline]
+    pub(crate) fn get(&self, slot: u32) -> Option<&T> {
+        self.values.get(slot as usize)
+    }
+
+    /// Stores `value` in place of the one in `slot`, if any. Returns its slot, [`NO_INDEX`] for none.
+    pub(crate) fn put(&mut self, slot: u32, value: Option<T>) -> u32 {
+        match (self.values.get_mut(slot as usize), value) {
+            (None, None) => NO_INDEX,
+            (Some(_), None) => {
+                self.free.push(slot);
+                NO_INDEX
+            }
+            (Some(old), Some(value)) => {
+                *old = value;
+                slot
+            }
+            (None, Some(value)) => self.take_place(value),
+        }
+    }
+
+    fn take_place(&mut self, value: T) -> u32 {
+        if let Some(slot) = self.free.pop() {
+            self.values[slot as usize] = value;
+            return slot;
+        }
+        self.values.push(value);
+        // So that freeing never allocates.
+        self.free.reserve(self.values.len());
+        // Flows are fewer than 2^31.
+        self.values.len() as u32 - 1
     }
 }
 
@@ -168,5 +260,24 @@ mod tests {
         arena.free(again);
         assert!(!arena.is_current(again, newer));
         assert_eq!((arena.len(), arena.insert('c').0), (0, again));
+    }
+}
+
+#[cfg(test)]
+mod sparse_slots_tests {
+    use super::*;
+
+    #[test]
+    fn freed_slots_are_used_again() {
+        let mut slots = SparseSlots::default();
+        assert_eq!(slots.put(NO_INDEX, None), NO_INDEX);
+        let [first, second] = ['a', 'b'].map(|value| slots.put(NO_INDEX, Some(value)));
+        assert_eq!([first, second].map(|slot| slots.get(slot).copied()), [Some('a'), Some('b')]);
+        assert_eq!(slots.put(first, Some('c')), first);
+        assert_eq!(slots.get(first), Some(&'c'));
+        assert_eq!(slots.put(first, None), NO_INDEX);
+        assert_eq!(slots.get(NO_INDEX), None);
+        assert_eq!(slots.put(NO_INDEX, Some('d')), first, "a slot that was given back");
+        assert_eq!((slots.get(second), slots.values.len()), (Some(&'b'), 2));
     }
 }

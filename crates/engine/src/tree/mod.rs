@@ -11,13 +11,14 @@
 
 mod arena;
 mod cgroup;
-mod children;
 mod client;
 mod heap;
 mod list;
 mod path;
 
-pub(crate) use arena::{Arena, Line};
+#[cfg(feature = "bfq")]
+pub(crate) use arena::SparseSlots;
+pub(crate) use arena::{Arena, Line, Slots};
 pub(crate) use cgroup::{Cgroup, NO_CGROUP};
 pub(crate) use client::{Client, ReadyTurns, Task};
 pub(crate) use heap::{Heap, Keyed};

@@ -1,6 +1,6 @@
-//! Priorities, which go before weights: classes, and levels within one (ioprio of Linux).
+//! Priorities (ioprio of Linux), weights and low latency: settings that decide which of several goes first.
 
-use core::num::NonZeroU32;
+use core::num::{NonZeroU16, NonZeroU32};
 
 /// The three scheduling classes. Only equals merge, and [`PriorityClass::Idle`] never does.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -136,6 +136,107 @@ impl PrioClass {
             (PrioClass::Idle, _) => (PriorityClass::Idle, 7),
         };
         Priority { class, level }
+    }
+}
+
+/// Share of a contended limit or device that a cgroup gets while it has requests, relative to its siblings.
+///
+/// No unit; 1 to 10000, 100 by default. Only ratios count. A change counts from the next request that is let through.
+/// Source: cgroup v2 `io.weight`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(into = "u16", try_from = "u16"))]
+pub struct Weight(NonZeroU16);
+
+/// A weight outside 1 to 10000.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("weight {asked} is not between 1 and {}", Weight::MAX)]
+#[non_exhaustive]
+pub struct WeightError {
+    /// What was asked for.
+    pub asked: u64,
+}
+
+impl Weight {
+    /// 100, the weight of a cgroup by default, and of each client.
+    pub const DEFAULT: Weight = Weight(NonZeroU16::new(100).unwrap());
+
+    /// The largest weight.
+    pub const MAX: u16 = 10_000;
+
+    /// Checks `weight`.
+    ///
+    /// # Errors
+    /// [`WeightError`] outside 1 to 10000.
+    pub fn new(weight: u64) -> Result<Weight, WeightError> {
+        u16::try_from(weight)
+            .ok()
+            .filter(|&weight| weight <= Weight::MAX)
+            .and_then(NonZeroU16::new)
+            .map(Weight)
+            .ok_or(WeightError { asked: weight })
+    }
+
+    /// The number.
+    pub const fn get(self) -> u16 {
+        self.0.get()
+    }
+}
+
+impl From<Weight> for u16 {
+    fn from(weight: Weight) -> u16 {
+        weight.get()
+    }
+}
+
+impl TryFrom<u16> for Weight {
+    type Error = WeightError;
+
+    fn try_from(weight: u16) -> Result<Weight, WeightError> {
+        Weight::new(weight.into())
+    }
+}
+
+impl Default for Weight {
+    fn default() -> Weight {
+        Weight::DEFAULT
+    }
+}
+
+/// Whether a flow's weight may be raised for a while, so that a starting flow need not wait for steady readers and
+/// writers.
+///
+/// A cgroup's setting holds for all clients below it that have no nearer one. In the kernel's BFQ weights are raised
+/// only at weight 40, so that any explicit weight turns raising off.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum LowLatency {
+    /// By behaviour: raised when it begins after a pause, or wants little at a time, unless it belongs to a large
+    /// burst.
+    #[default]
+    Auto,
+    /// Never raised.
+    Never,
+    /// As `Auto`, and in large bursts too, for instance a session that starts ten programs at once.
+    Interactive,
+}
+
+impl LowLatency {
+    /// All policies, in the order of tables.
+    pub const ALL: [LowLatency; 3] = [LowLatency::Auto, LowLatency::Never, LowLatency::Interactive];
+
+    /// The name in configurations and reports: `auto`, `never` or `interactive`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LowLatency::Auto => "auto",
+            LowLatency::Never => "never",
+            LowLatency::Interactive => "interactive",
+        }
+    }
+
+    /// The policy of that name.
+    pub fn from_name(name: &str) -> Option<LowLatency> {
+        LowLatency::ALL.into_iter().find(|policy| policy.name() == name)
     }
 }
 

@@ -1,9 +1,9 @@
 //! Sparse state of a flow: its waker, the flows that it wakes, and its balance of idling (spec/bfq 7.8).
 
 use super::payback::Payback;
-use crate::bfq::sparse_slots::SparseSlots;
 use crate::merge::waker::Waker;
 use crate::tree::NO_INDEX;
+use crate::tree::SparseSlots;
 
 /// State that few flows have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

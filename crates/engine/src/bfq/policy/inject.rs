@@ -6,7 +6,7 @@
 
 use crate::bfq::Bfq;
 use crate::bfq::counters::Injection;
-use crate::bfq::flash_bound::LONG_ON_FLASH;
+use crate::bfq::device::LONG_ON_FLASH;
 use crate::bfq::flow::{Kind, Owner};
 use crate::bfq::in_service::InService;
 use crate::merge::waker::{InjectSettings, InjectionCandidates, InjectionSource};

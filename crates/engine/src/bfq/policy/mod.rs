@@ -1,11 +1,8 @@
 //! Decisions of BFQ, which look at several of its parts. The parts know neither them nor each other's policies.
 
-mod charge;
 mod check;
 mod choice;
-mod coalesce;
 mod destage;
-mod flash_bound;
 mod idling;
 mod inject;
 mod lifecycle;

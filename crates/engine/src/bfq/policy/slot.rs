@@ -1,11 +1,12 @@
-//! Slot of the flow in service: from its selection to its expiration (spec/bfq 4.5 to 4.7).
+//! Slot of the flow in service: from its selection to its expiration, and what is charged to it (spec/bfq 4.5 to 4.7).
 
 use crate::bfq::Bfq;
 use crate::bfq::budget::{Expiry, SHORT_NS, Slot, time_charge};
+use crate::bfq::flow::Flow;
 use crate::bfq::in_service::InService;
 use crate::bfq::wf2q::Entity;
 use crate::merge::Position;
-use crate::requests::Requests;
+use crate::requests::{Record, Requests};
 use crate::tree::Tree;
 use crate::types::{Instant, PriorityClass};
 
@@ -204,5 +205,54 @@ impl Bfq {
         if slot.in_flight == 0 {
             self.uncount_if_idle(at);
         }
+    }
+}
+
+/// Least charge of a request, in bytes: a sector.
+const CHARGE_MIN: u64 = 512;
+
+/// Charge of a request, and budgets that cover it.
+impl Bfq {
+    /// Enlarges the budget of a waiting flow to cover its next request, which may have changed (spec/bfq 3.5).
+    pub(in crate::bfq) fn refresh_budget(&mut self, tree: &Tree, requests: &Requests, at: u32) {
+        let charge = self.next_charge(requests, at);
+        let entity = self.schedule.entity(at);
+        if charge > entity.budget {
+            let budget = u64::from(self.flows[at].max_budget).max(charge).max(entity.service);
+            self.schedule.reposition(self.now, tree, at, budget);
+        }
+    }
+
+    /// Charge of a flow's next request; 0 without one.
+    #[inline]
+    pub(in crate::bfq) fn next_charge(&self, requests: &Requests, at: u32) -> u64 {
+        self.flows[at].next().map_or(0, |next| self.charge(requests, at, next))
+    }
+
+    /// Charge of a request of flow `at`, in bytes: those of its price where that is fixed, at least a sector. An
+    /// instalment moves its bytes too, although the throttle has charged them. Writeback is charged more in symmetric
+    /// scenarios (spec/bfq 3.4).
+    #[inline]
+    pub(in crate::bfq) fn charge(&self, requests: &Requests, at: u32, index: u32) -> u64 {
+        self.charge_of(&self.flows[at], at, &requests[index])
+    }
+
+    /// As [`Bfq::charge`], for a flow and record at hand.
+    #[inline]
+    pub(in crate::bfq) fn charge_of(&self, flow: &Flow, at: u32, record: &Record) -> u64 {
+        let bytes = match record.cost.is_remainder {
+            true => u64::from(record.request.extent.len),
+            false => record.cost.bytes,
+        };
+        let bytes = bytes.max(CHARGE_MIN);
+        if flow.sync { bytes } else { self.async_charge(at, bytes) }
+    }
+
+    #[inline(never)]
+    fn async_charge(&self, at: u32, bytes: u64) -> u64 {
+        if self.schedule.is_asymmetric(at) {
+            return bytes;
+        }
+        bytes.saturating_mul(u64::from(self.device.tunables().async_charge))
     }
 }

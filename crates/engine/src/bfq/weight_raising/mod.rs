@@ -24,9 +24,9 @@ use self::detection::PAUSE_NS;
 pub(crate) use self::detection::{Activation, WrDetection, WrParams, WrTrigger};
 pub(crate) use self::idle_budget::RaisedIdleBudget;
 use super::counters;
-use super::sparse_slots::SparseSlots;
 use crate::ensure::ensure;
 use crate::merge::split::Raising;
+use crate::tree::SparseSlots;
 use crate::types::{Instant, LowLatency};
 
 const MS: u64 = 1_000_000;

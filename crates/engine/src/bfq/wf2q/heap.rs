@@ -6,8 +6,8 @@ mod idle_tree;
 use alloc::boxed::Box;
 use core::hint::select_unpredictable;
 
+use super::entity::Vtime;
 use super::entity::{Entities, EntityId};
-use super::vtime::Vtime;
 
 /// Children of an inner node. Four fill a cache line, and the heap is half as high as with two.
 const FAN_OUT: usize = 4;

@@ -5,7 +5,6 @@ mod heap;
 mod hierarchy;
 mod sched_data;
 mod service_tree;
-mod vtime;
 
 pub(crate) use self::entity::{Entity, EntityId, State};
 pub(crate) use self::hierarchy::Hierarchy;

@@ -3,9 +3,9 @@
 use alloc::format;
 use alloc::string::String;
 
+use super::entity::Vtime;
 use super::entity::{Entities, Entity, EntityId, State};
 use super::heap::{ELIGIBLE, Entry, Heaps, WAITING};
-use super::vtime::Vtime;
 use crate::ensure::ensure;
 
 /// Active, in-service and idle children of one cgroup, and their virtual time V.

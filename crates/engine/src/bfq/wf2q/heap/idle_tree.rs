@@ -8,8 +8,8 @@
 //! does not need it while the list has a member.
 
 use super::{Entry, Heaps, IDLE};
+use crate::bfq::wf2q::entity::Vtime;
 use crate::bfq::wf2q::entity::{Entities, EntityId, IdleLinks};
-use crate::bfq::wf2q::vtime::Vtime;
 
 /// Longest search from the end of the list. Each step may load a cache line, and the heap costs less than many of
 /// them.
