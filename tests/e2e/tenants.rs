@@ -133,6 +133,35 @@ fn files_that_are_not_applied_yet_stop_a_kept_change_of_tenants() {
     server.stop();
 }
 
+#[test]
+fn an_image_that_has_grown_is_so_for_new_connections() {
+    let place = Place::new();
+    for (name, keys) in [("plain", ""), ("cached", "cache = \"writeback\"")] {
+        let path = image(&place, &format!("{name}.img"), 5);
+        let export = "[export.x]\n device = \"d\"\n cgroup = \"/\"\n";
+        let part = "[export.part]\n device = \"d\"\n cgroup = \"/\"\n range = \"0..512K\"\n";
+        let config = format!("[device.d]\n path = {path:?}\n {keys}\n{export}{part}");
+        let server = Server::config(&place, &config);
+        let mut old = Client::open(nbd::dial(server.socket()), "x").expect("it is served");
+        let refused = server.ask("device", &["resize", "d"]);
+        assert!(refusal(&refused).contains("1048576 bytes, as before"), "{refused:?}");
+        let file = fs::OpenOptions::new().write(true).open(&path).expect("it is there");
+        file.set_len(4 << 20).expect("it can grow");
+        let grown = server.ask("device", &["resize", "d"]);
+        assert_eq!(grown.stdout, "d: 1M -> 4M\n~ export x\n", "{grown:?}");
+        let mut new = Client::open(nbd::dial(server.socket()), "x").expect("it is served");
+        let part = Client::open(nbd::dial(server.socket()), "part").expect("it is served");
+        assert_eq!((old.size(), new.size(), part.size()), (1 << 20, 4 << 20, 512 << 10));
+        new.write(0, 3 << 20, &[9; 4096]).expect("what is new can be written");
+        assert_eq!(new.read(3 << 20, 4096).expect("and read"), [9; 4096]);
+        assert!(old.read(3 << 20, 512).is_err(), "the old one ends where it did");
+        assert_eq!(old.read(0, 512).expect("it goes on"), [5; 512]);
+        drop((old, new, part));
+        server.stop();
+        assert_eq!(&fs::read(&path).expect("it is there")[3 << 20..][..4096], [9; 4096]);
+    }
+}
+
 /// The issue of every operator: a hundred tenants come and go beside one that must not notice.
 #[test]
 fn a_tenant_is_verified_while_others_come_and_go() {

@@ -80,6 +80,12 @@ pub struct Cache {
 }
 
 impl Cache {
+    /// The device has grown to `device_bytes`. Its size before was one of whole blocks, so that no block is known in part.
+    pub fn grow(&mut self, device_bytes: u64) {
+        debug_assert!(self.device_bytes.is_multiple_of(BLOCK_BYTES));
+        self.device_bytes = self.device_bytes.max(device_bytes);
+    }
+
     /// An empty cache for a device of `device_bytes`.
     pub fn new(settings: Settings, device_bytes: u64, now: Instant) -> Cache {
         Cache {

@@ -73,6 +73,11 @@ pub enum Command {
     ServeExport(ExportPlace),
     /// Serve an export no more: its connections are closed, with what waits of theirs withdrawn.
     CloseExport(ExportId),
+    /// See whether the device has grown.
+    Grow {
+        /// Gets its size, or why that stays what it was.
+        reply: oneshot::Sender<Result<u64, &'static str>>,
+    },
     /// As [`crate::DeviceHandle::drain`].
     Drain,
 }

@@ -21,7 +21,7 @@ pub mod status;
 pub mod tenants;
 mod unix_socket;
 
-pub use change::{ApplyError, Changes};
+pub use change::{ApplyError, Changes, Grown};
 pub use command::{Applied, Command, SetError, Setting};
 pub use device::{Arrived, Cut, DeviceError, DeviceHandle, Gone, Greeting, Heartbeat, Peer};
 pub use exports::ExportPlace;

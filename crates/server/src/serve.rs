@@ -13,7 +13,7 @@ use tracing::error;
 use weir_config::{Config, DeviceConfig};
 use weir_nbd::ExportId;
 
-use crate::change::{self, ApplyError, Changes, OnFailure};
+use crate::change::{self, ApplyError, Changes, Grown, OnFailure};
 use crate::device::{DeviceError, DeviceHandle, Heartbeat};
 use crate::exports::DeviceId;
 use crate::front::{Accepts, Front, Listener};
@@ -148,6 +148,14 @@ impl Running {
     /// The first thing that is in the way; then everything is as before.
     pub async fn apply(&self, new: &Config, force: bool) -> Result<Changes, ApplyError> {
         change::apply(self, new, OnFailure::Refuse, force).await
+    }
+
+    /// Sees that a device has grown: new connections to exports that reach to its end find it so.
+    ///
+    /// # Errors
+    /// There is no such device, or it has not grown.
+    pub async fn grow(&self, device: &str) -> Result<Grown, ApplyError> {
+        change::grow(self, device).await
     }
 
     /// The configuration that runs: as last applied, without what only a restart changes.

@@ -1,5 +1,6 @@
 //! `weir device`.
 
+use weir_server::control::ResizeRequest;
 use weir_server::tenants::{Edit, NewSection};
 use weir_units::Bytes;
 
@@ -34,6 +35,7 @@ changed then.";
 pub(crate) enum Command {
     Add(AddArgs),
     Remove(RemoveArgs),
+    Resize(ResizeArgs),
     List(ListArgs),
 }
 
@@ -68,6 +70,24 @@ pub(crate) struct RemoveArgs {
     server: ClientArgs,
 }
 
+const RESIZE_EXAMPLES: &str = "\
+Examples:
+  truncate -s 20G /srv/disk1.img && weir device resize disk1
+
+New connections to exports that reach to the device's end find it so; clients
+that are connected keep the size that they were told, as the protocol has it.
+Exit status: 0 it has grown, 1 the server did not answer, 2 refused: it has not.";
+
+/// See that a device's file has grown
+#[derive(Debug, clap::Args)]
+#[command(after_help = RESIZE_EXAMPLES)]
+pub(crate) struct ResizeArgs {
+    /// The device
+    name: String,
+    #[command(flatten)]
+    server: ClientArgs,
+}
+
 /// List the devices
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListArgs {
@@ -85,8 +105,22 @@ pub(crate) fn run(command: &Command) -> Result<(), Failure> {
             let edits = vec![Edit::RemoveDevice(args.name.clone())];
             super::change(&args.server, edits, args.runtime, false)
         }
+        Command::Resize(args) => resize(args),
         Command::List(args) => list(args),
     }
+}
+
+fn resize(args: &ResizeArgs) -> Result<(), Failure> {
+    let reply = args.server.client()?.resize(&ResizeRequest { device: args.name.clone() })?;
+    if args.server.format == Format::Json {
+        return output::print_json(&reply, false);
+    }
+    let [before, now] = [reply.old_size_bytes, reply.size_bytes].map(Bytes);
+    let mut text = format!("{}: {before} -> {now}\n", reply.device);
+    for export in &reply.exports {
+        text.push_str(&format!("~ export {}\n", super::export::shown(export)));
+    }
+    output::print(&text)
 }
 
 /// A device's section.

@@ -90,6 +90,17 @@ pub enum ApplyError {
         /// How many.
         connections: u32,
     },
+    /// There is no such device.
+    #[error("there is no device `{0}`")]
+    UnknownDevice(String),
+    /// A device has not grown.
+    #[error("device `{device}`: {reason}")]
+    NotGrown {
+        /// Its name.
+        device: String,
+        /// Why not.
+        reason: String,
+    },
     /// None of several devices can be opened.
     #[error("no device can be opened")]
     NoDevice,
@@ -238,6 +249,60 @@ pub(crate) async fn apply(
     }
     *config = applied;
     Ok(changes)
+}
+
+/// As [`Running::grow`].
+pub(crate) async fn grow(running: &Running, name: &str) -> Result<Grown, ApplyError> {
+    // One change after another.
+    let config = running.config.lock().await;
+    let old = running.shared.registry.tables();
+    let device = old.device_named(name).ok_or_else(|| ApplyError::UnknownDevice(name.into()))?;
+    let gone = || ApplyError::Gone(name.into());
+    let (reply, answer) = oneshot::channel();
+    device.send(Command::Grow { reply }).map_err(|Gone| gone())?;
+    let not = |reason: String| ApplyError::NotGrown { device: name.into(), reason };
+    let size = answer.await.map_err(|_| gone())?.map_err(|reason| not(reason.into()))?;
+    let before = device.facts().size;
+    if size == before {
+        return Err(not(format!("it has {size} bytes, as before")));
+    }
+    let mut tables = Tables::clone(&old);
+    for handle in &mut tables.devices {
+        if handle.id == device.id {
+            *handle = handle.resized(size);
+        }
+    }
+    let mut exports = Vec::new();
+    let served: Result<ExportTable, ApplyError> = old
+        .exports
+        .iter()
+        .map(|export| {
+            let of = |config: &&ExportConfig| config.name == export.nbd.name;
+            match config.exports.iter().find(of) {
+                Some(found) if export.device == device.id && found.range.end.is_none() => {
+                    exports.push(export.nbd.name.clone());
+                    let facts = device.resized(size);
+                    let place = (device.id, facts.facts());
+                    open::serve(&config, found, export.nbd.id, place).map(Arc::new)
+                }
+                _ => Ok(Arc::clone(export)),
+            }
+        })
+        .collect();
+    tables.exports = served?;
+    running.shared.registry.replace(tables);
+    Ok(Grown { before, size, exports })
+}
+
+/// A device that has grown.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Grown {
+    /// Bytes that it had.
+    pub before: u64,
+    /// Bytes that it has.
+    pub size: u64,
+    /// Exports that have grown with it, for new connections.
+    pub exports: Vec<String>,
 }
 
 /// A device that has been opened.

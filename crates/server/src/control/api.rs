@@ -126,6 +126,29 @@ pub struct ChangeReply {
     pub generation: String,
 }
 
+/// Body of `POST /v1/resize`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ResizeRequest {
+    /// The device, whose file has grown.
+    pub device: String,
+}
+
+/// Answer to `POST /v1/resize`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ResizeReply {
+    /// The device.
+    pub device: String,
+    /// Bytes that it had.
+    pub old_size_bytes: u64,
+    /// Bytes that it has.
+    pub size_bytes: u64,
+    /// Exports that have grown with it: new connections find them so.
+    pub exports: Vec<String>,
+    /// Generation after the change, as in the header `ETag`.
+    pub generation: String,
+}
+
 /// Answer to `GET /v1/differences`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct DifferencesReply {

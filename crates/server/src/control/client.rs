@@ -10,7 +10,8 @@ use serde::de::DeserializeOwned;
 
 use super::api::{
     ChangeReply, ChangeRequest, DevicesReply, DifferencesReply, DoneReply, ErrorReply,
-    ExportsReply, MoveRequest, Refusal, ReloadRequest, RemoveRequest, SetReply, SetRequest,
+    ExportsReply, MoveRequest, Refusal, ReloadRequest, RemoveRequest, ResizeReply, ResizeRequest,
+    SetReply, SetRequest,
 };
 use crate::status::Status;
 
@@ -152,6 +153,15 @@ impl Client {
     /// [`ClientError`]; when refused, nothing has changed.
     pub fn reload(&self, request: &ReloadRequest) -> Result<ChangeReply, ClientError> {
         self.post("/v1/reload", request)
+    }
+
+    /// Sees that a device has grown.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`]; when refused, nothing has changed.
+    pub fn resize(&self, request: &ResizeRequest) -> Result<ResizeReply, ClientError> {
+        self.post("/v1/resize", request)
     }
 
     /// What a reload would change.

@@ -9,6 +9,7 @@
 //! | `GET /v1/devices`, `GET /v1/exports` | | [`DevicesReply`], [`ExportsReply`] |
 //! | `POST /v1/change` | [`ChangeRequest`] | [`ChangeReply`] |
 //! | `POST /v1/reload` | [`ReloadRequest`] | [`ChangeReply`] |
+//! | `POST /v1/resize` | [`ResizeRequest`] | [`ResizeReply`] |
 //! | `GET /v1/differences` | | [`DifferencesReply`] |
 //! | `GET /healthz`, `GET /readyz` | | [`HealthReply`] |
 //! | `GET /metrics` | | text for Prometheus |
@@ -53,7 +54,7 @@ mod tests;
 
 pub use api::{
     ChangeReply, ChangeRequest, DeviceEntry, DevicesReply, DifferencesReply, ExportEntry,
-    ExportsReply, ReloadRequest,
+    ExportsReply, ReloadRequest, ResizeReply, ResizeRequest,
 };
 pub use api::{
     DoneReply, ErrorReply, HealthReply, MoveRequest, ReadBack, Refusal, RemoveRequest, SetReply,

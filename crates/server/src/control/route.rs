@@ -10,7 +10,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::api::{
-    ChangeReply, DevicesReply, DifferencesReply, DoneReply, ExportsReply, HealthReply, SetReply,
+    ChangeReply, DevicesReply, DifferencesReply, DoneReply, ExportsReply, HealthReply, ResizeReply,
+    SetReply,
 };
 use super::caller::Caller;
 use super::generation::IfMatch;
@@ -96,6 +97,12 @@ impl Reply for DoneReply {
 }
 
 impl Reply for ChangeReply {
+    fn generation(&self) -> Option<&str> {
+        Some(&self.generation)
+    }
+}
+
+impl Reply for ResizeReply {
     fn generation(&self) -> Option<&str> {
         Some(&self.generation)
     }

@@ -72,6 +72,15 @@ pub(super) fn routes<T: Target>() -> Vec<Route<T>> {
             |control, call, request| async move { control.reload(&call, &request).await },
         )
         .refuses(&[409, 503]),
+        Route::change(
+            Method::Post,
+            "/v1/resize",
+            "resize",
+            "See that a device has grown",
+            r#"{"device":"disk0"}"#,
+            |control, call, request| async move { control.resize(&call, &request).await },
+        )
+        .refuses(&[404, 409, 503]),
         Route::get(
             "/v1/differences",
             "differences",

@@ -4,7 +4,7 @@ use weir_config::KeptErrorKind;
 
 use super::api::{
     ChangeReply, ChangeRequest, DeviceEntry, DevicesReply, DifferencesReply, ExportEntry,
-    ExportsReply, ReloadRequest,
+    ExportsReply, ReloadRequest, ResizeReply, ResizeRequest,
 };
 use super::caller::Change;
 use super::operations::{Control, Target};
@@ -65,6 +65,31 @@ impl<T: Target> Control<T> {
         Ok(ChangeReply { changes, generation })
     }
 
+    pub(super) async fn resize(
+        &self,
+        call: &Call,
+        request: &ResizeRequest,
+    ) -> Result<ResizeReply, Refused> {
+        let turn = self.turn(call).await?;
+        let device = request.device.clone();
+        let grown = self.tenants()?.running().grow(&device).await.map_err(by_server)?;
+        let change = Change {
+            operation: "resize",
+            device: Some(device.clone()),
+            old: Some(grown.before.to_string()),
+            new: Some(grown.size.to_string()),
+            ..Change::default()
+        };
+        let generation = turn.changed(&[change]);
+        Ok(ResizeReply {
+            device,
+            old_size_bytes: grown.before,
+            size_bytes: grown.size,
+            exports: grown.exports,
+            generation,
+        })
+    }
+
     /// Keeps what the devices have been told, or takes note that it is not kept.
     pub(super) async fn keep(&self, edits: &[Edit], is_runtime: bool) -> Result<(), Refused> {
         match self.host().tenants() {
@@ -118,25 +143,34 @@ pub(super) fn refused(error: TenantsError) -> Refused {
             KeptErrorKind::Storage => Refused::silent(message),
         }
         .hint(error.hint),
-        TenantsError::Apply(error) => match &error {
-            ApplyError::Refused { error, .. } => {
-                let mut refused = Refused::by_device("", error);
-                refused.refusal.message = message;
-                refused
-            }
-            ApplyError::Open { .. } | ApplyError::NoDevice => Refused::conflict("", message),
-            ApplyError::Range { .. } => Refused::bad("range", message),
-            ApplyError::Connected { .. } => {
-                Refused::conflict("", message).hint("`--force` closes them".to_owned())
-            }
-            ApplyError::Device { .. } | ApplyError::Thread(_) | ApplyError::Gone(_) => {
-                Refused::silent(message)
-            }
-        },
+        TenantsError::Apply(error) => by_server(error),
         TenantsError::Unapplied { .. } => Refused::conflict("", message).hint(
             "`weir reload --dry-run` shows all, `weir reload` applies them; or say it at run time only, with `--runtime`"
                 .to_owned(),
         ),
+    }
+}
+
+fn by_server(error: ApplyError) -> Refused {
+    let message = error.to_string();
+    match &error {
+        ApplyError::Refused { error, .. } => {
+            let mut refused = Refused::by_device("", error);
+            refused.refusal.message = message;
+            refused
+        }
+        ApplyError::UnknownDevice(_) => Refused::missing("device", message)
+            .hint("`weir device list` shows those there are".to_owned()),
+        ApplyError::NotGrown { .. } => Refused::conflict("device", message)
+            .hint("let the file grow first: `truncate -s 20G disk.img`".to_owned()),
+        ApplyError::Open { .. } | ApplyError::NoDevice => Refused::conflict("", message),
+        ApplyError::Range { .. } => Refused::bad("range", message),
+        ApplyError::Connected { .. } => {
+            Refused::conflict("", message).hint("`--force` closes them".to_owned())
+        }
+        ApplyError::Device { .. } | ApplyError::Thread(_) | ApplyError::Gone(_) => {
+            Refused::silent(message)
+        }
     }
 }
 

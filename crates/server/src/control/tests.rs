@@ -85,6 +85,7 @@ fn keep(device: &mut DeviceStatus, command: Command) {
         | Command::Adopt(_)
         | Command::ServeExport(_)
         | Command::CloseExport(_)
+        | Command::Grow { .. }
         | Command::Drain => {}
     }
 }

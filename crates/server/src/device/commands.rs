@@ -6,7 +6,7 @@ use weir_engine::{CgroupId, Change, Dimension, Direction, Engine, Instant, Limit
 
 use weir_nbd::ExportId;
 
-use super::reactor::Reactor;
+use super::reactor::{DeviceIo, Reactor};
 use crate::command::{Applied, Command, SetError, Setting};
 
 impl Reactor {
@@ -31,8 +31,26 @@ impl Reactor {
             Command::Adopt(arrived) => self.adopt(now, *arrived),
             Command::ServeExport(place) => self.io.export_paths.insert(place),
             Command::CloseExport(export) => self.close_export(now, export),
+            Command::Grow { reply } => drop(reply.send(self.grow())),
             Command::Drain => self.start_draining(now),
         }
+    }
+
+    /// Takes note that the device has grown.
+    fn grow(&mut self) -> Result<u64, &'static str> {
+        let DeviceIo { storage, ring, cache, .. } = &mut self.io;
+        if cache.is_some()
+            && !storage.disk.info().size.is_multiple_of(weir_cache::writeback::BLOCK_BYTES)
+        {
+            return Err(
+                "its write-back cache holds its last block in part; it grows after a restart",
+            );
+        }
+        let size = ring.grow(&mut storage.disk);
+        if let Some(cache) = cache {
+            cache.grow(size);
+        }
+        Ok(size)
     }
 
     /// Ends an export of this device, and its connections. O(connections).

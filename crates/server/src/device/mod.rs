@@ -151,6 +151,12 @@ impl DeviceHandle {
         &self.facts
     }
 
+    /// The same thread, of a device that has another size now.
+    pub(crate) fn resized(&self, size: u64) -> DeviceHandle {
+        let facts = Arc::new(DeviceFacts { size, ..DeviceFacts::clone(&self.facts) });
+        DeviceHandle { facts, ..self.clone() }
+    }
+
     /// Sends without waking.
     #[cfg(test)]
     fn sender(&self) -> Sender<Command> {

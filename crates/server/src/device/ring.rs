@@ -62,6 +62,7 @@ pub(super) trait DeviceRing {
     fn extent(&mut self, disk: &Disk, offset: u64, end: u64) -> io::Result<DiskExtent>;
     fn warm(&mut self, disk: &Disk, range: Range<u64>, pages_max: usize) -> io::Result<Range<u64>>;
     fn look(&mut self, disk: &Disk) -> u64;
+    fn grow(&mut self, disk: &mut Disk) -> u64;
     fn sync_failures(&self, disk: &Disk) -> SyncFailures;
 }
 
@@ -183,6 +184,10 @@ impl DeviceRing for Ring {
 
     fn look(&mut self, disk: &Disk) -> u64 {
         Ring::look(self, disk)
+    }
+
+    fn grow(&mut self, disk: &mut Disk) -> u64 {
+        Ring::grow(self, disk)
     }
 
     fn sync_failures(&self, disk: &Disk) -> SyncFailures {

@@ -11,7 +11,7 @@ pub enum DiskKind {
     Memory,
 }
 
-/// A device's properties; they do not change while it is attached.
+/// A device's properties; but for its size they do not change while it is attached.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DiskInfo {
     /// What holds the bytes.

@@ -233,6 +233,23 @@ impl Ring {
         state.present
     }
 
+    /// Takes note that the device has grown, and gives the bytes that it has now: of a direct device, whole blocks. One that
+    /// has not stays as it is. One system call, and none for memory.
+    pub fn grow(&mut self, disk: &mut Disk) -> u64 {
+        let state = self.disks.get_mut(disk.index);
+        if let Store::File(file) = state.store {
+            let end = rustix::fs::seek(self.core.files.fd(file), rustix::fs::SeekFrom::End(0));
+            let mut end = end.unwrap_or(0);
+            if state.info.direct {
+                end -= end % u64::from(state.info.block_bytes);
+            }
+            if end > state.info.size {
+                (state.info.size, state.present, disk.info.size) = (end, end, end);
+            }
+        }
+        state.info.size
+    }
+
     /// The extent that begins at `offset`, as far as it is alike, up to `end` at most. Only files have holes.
     ///
     /// The one call here that is carried out at once: io_uring has no such operation. Costs one or two system calls,

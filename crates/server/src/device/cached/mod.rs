@@ -70,6 +70,11 @@ impl Cached {
         })
     }
 
+    /// The device has grown; as of [`Cache::grow`].
+    pub(super) fn grow(&mut self, device_bytes: u64) {
+        self.cache.grow(device_bytes);
+    }
+
     /// What a connection in `cgroup` has been told of failures when it begins.
     pub(super) fn unseen(&self, cgroup: CgroupId) -> u64 {
         self.cache.unseen(cgroup)

@@ -761,6 +761,10 @@ impl DeviceRing for SimulatedRing {
         if world.disk.is_gone { 0 } else { world.disk.units() as u64 * UNIT }
     }
 
+    fn grow(&mut self, disk: &mut DiskHandle) -> u64 {
+        disk.info().size
+    }
+
     fn sync_failures(&self, _disk: &DiskHandle) -> SyncFailures {
         self.world.borrow().disk.sync_failures
     }
