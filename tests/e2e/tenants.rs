@@ -148,7 +148,7 @@ fn an_image_that_has_grown_is_so_for_new_connections() {
         let file = fs::OpenOptions::new().write(true).open(&path).expect("it is there");
         file.set_len(4 << 20).expect("it can grow");
         let grown = server.ask("device", &["resize", "d"]);
-        assert_eq!(grown.stdout, "d: 1M -> 4M\n~ export x\n", "{grown:?}");
+        assert_eq!(grown.stdout, "d: 1 MiB -> 4 MiB\n~ export x\n", "{grown:?}");
         let mut new = Client::open(nbd::dial(server.socket()), "x").expect("it is served");
         let part = Client::open(nbd::dial(server.socket()), "part").expect("it is served");
         assert_eq!((old.size(), new.size(), part.size()), (1 << 20, 4 << 20, 512 << 10));
@@ -185,6 +185,7 @@ fn a_tenant_is_verified_while_others_come_and_go() {
         "--time_based".into(),
         "--runtime=1h".into(),
         format!("--trigger-file={}", stop.display()),
+        format!("--aux-path={}", place.file("").display()),
         "--output-format=json".into(),
     ];
     let verified = std::thread::spawn(move || fio.ends(&arguments));
