@@ -1,7 +1,9 @@
 //! Changes that are kept in `weir.d/50-control.toml`.
 
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use weir_config::{Config, Kept, KeptError, KeptErrorKind};
 
@@ -423,4 +425,76 @@ fn a_configuration_without_a_directory_keeps_nothing() {
     directory.write("10.toml", "[device");
     let errors = Kept::open(&directory.main()).unwrap_err();
     assert!(errors.errors()[0].file.ends_with("10.toml"), "{errors}");
+}
+
+/// A file system of its own, as large as `size` says; `None`, and a named skip, where it cannot be mounted.
+struct Mount(PathBuf);
+
+impl Mount {
+    fn new(name: &str, at: &Path, size: &str) -> Option<Mount> {
+        std::fs::create_dir_all(at).unwrap();
+        let options = format!("size={size}");
+        let mounted =
+            Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(at).status();
+        if mounted.is_ok_and(|status| status.success()) {
+            return Some(Mount(at.into()));
+        }
+        if let Some(skips) = std::env::var_os("WEIR_SKIPS") {
+            let mut file =
+                std::fs::OpenOptions::new().append(true).create(true).open(skips).unwrap();
+            writeln!(file, "{name}: a file system cannot be mounted here").unwrap();
+        }
+        None
+    }
+
+    fn remount(&self, options: &str) {
+        let options = format!("remount,{options}");
+        assert!(
+            Command::new("mount").args(["-o", &options]).arg(&self.0).status().unwrap().success()
+        );
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_full_or_read_only_file_system_is_told_and_nothing_is_lost() {
+    let directory = Directory::new("full");
+    let Some(mount) = Mount::new("a full file system", &directory.0.join("weir.d"), "64k") else {
+        return;
+    };
+    directory.edited(|kept| kept.set("/vms", None, "io.weight", "1"));
+    let before = std::fs::read_to_string(directory.control()).unwrap();
+    std::fs::write(directory.0.join("weir.d/filler"), [0; 40 << 10]).unwrap();
+    let mut kept = directory.open();
+    for index in 0..200 {
+        let keys = keys(&format!(
+            "device = \"disk0\"\ncgroup = \"/vms\"\ndescription = \"{}\"",
+            "x".repeat(200)
+        ));
+        kept.add_export(&format!("e{index}"), &keys).unwrap();
+    }
+    let error = kept.write().unwrap_err();
+    assert_eq!(error.kind, KeptErrorKind::Storage);
+    assert!(error.message.contains("No space left on device"), "{error}");
+    assert!(
+        error.hint.as_ref().unwrap().starts_with("make room on the file system of "),
+        "{error:?}"
+    );
+    assert_eq!(std::fs::read_to_string(directory.control()).unwrap(), before);
+    assert!(kept.is_edited() && kept.merged().is_ok(), "what was asked for is not lost either");
+
+    mount.remount("ro");
+    let error = kept.write().unwrap_err();
+    assert_eq!(error.kind, KeptErrorKind::Storage);
+    assert!(error.hint.as_ref().unwrap().ends_with("for writing"), "{error:?}");
+    assert_eq!(std::fs::read_to_string(directory.control()).unwrap(), before);
+
+    mount.remount("rw,size=1m");
+    kept.write().unwrap();
+    assert_eq!(Config::from_file(&directory.main()).unwrap().exports.len(), 202);
 }

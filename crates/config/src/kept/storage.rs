@@ -5,6 +5,8 @@ use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
 
+use rustix::fs::{FlockOperation, flock};
+
 /// A file system.
 pub(super) trait Storage {
     /// Held until it is dropped.
@@ -40,14 +42,23 @@ pub(super) enum Like<'p> {
 /// The one of the operating system.
 pub(super) struct Real;
 
-impl Storage for Real {
-    type Lock = File;
+/// Lock of a directory. To close its descriptor is not enough: a process that another thread has just forked may still have
+/// it, and with it the lock.
+pub(super) struct Lock(File);
 
-    fn lock(&mut self, directory: &Path) -> io::Result<Option<File>> {
-        use rustix::fs::{FlockOperation, flock};
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let _ = flock(&self.0, FlockOperation::Unlock);
+    }
+}
+
+impl Storage for Real {
+    type Lock = Lock;
+
+    fn lock(&mut self, directory: &Path) -> io::Result<Option<Lock>> {
         let file = File::open(directory)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(file)),
+            Ok(()) => Ok(Some(Lock(file))),
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
             Err(error) => Err(error.into()),
         }
