@@ -65,12 +65,7 @@ pub(super) fn serve(
             origins: config.server.control_origins.clone(),
         };
         let api = tokio::spawn(control::serve(sockets, Arc::clone(&control), guard));
-        let serving = format!(
-            "serving {} of {}",
-            counted(config.exports.len(), "export"),
-            counted(config.devices.len(), "device")
-        );
-        manager::ready(&serving);
+        manager::ready(&serving(&running).await);
         let watch = tokio::spawn(manager::watch(Arc::clone(&running)));
         let why = loop {
             let why = tokio::select! {
@@ -84,7 +79,7 @@ pub(super) fn serve(
             }
             manager::reloading();
             reload::reload(&control, &tenants).await;
-            manager::ready(&serving);
+            manager::ready(&serving(&running).await);
         };
         let within = config.server.drain_time;
         match why {
@@ -130,6 +125,13 @@ pub(super) fn serve(
             Err(_) => Err(Failure::failed("a device thread panicked: see above")),
         }
     })
+}
+
+/// What the server does, for its service manager.
+async fn serving(running: &Running) -> String {
+    let config = running.config().await;
+    let exports = counted(config.exports.len(), "export");
+    format!("serving {exports} of {}", counted(config.devices.len(), "device"))
 }
 
 /// `1 export`, `2 exports`.
