@@ -31,13 +31,13 @@ Limits are those of cgroup v2 io.max: plain numbers are bytes or I/Os a second.
 Letters are Weir's: of bytes by 1024 (10M is 10485760), of I/Os by 1000.
 
 Standard output gets the NBD URIs, one a line, when clients may connect, and
-nothing else. The log goes to standard error; --log-level debug says more. SIGTERM,
-SIGINT, and SIGHUP when the terminal closes, let requests under way finish, with
-limits lifted, and end the server. What is not done after --drain-time is cut
-and answered with ESHUTDOWN. A second signal, after a tenth of a second, ends
-the server at once, with 128 and the signal's number. Otherwise SIGHUP has it
-read CONFIG.toml again: devices, exports, cgroups and their settings are added,
-changed and removed, all or none.
+nothing else. The log goes to standard error; --log-level debug says more.
+SIGTERM, SIGINT, and SIGHUP when the terminal closes, let requests under way
+finish, with limits lifted, and end the server. What is not done after
+--drain-time is cut and answered with ESHUTDOWN. A second signal, after a tenth
+of a second, ends the server at once, with 128 and the signal's number.
+Otherwise SIGHUP has it read CONFIG.toml again: devices, exports, cgroups and
+their settings are added, changed and removed, all or none.
 
 A service manager is told over NOTIFY_SOCKET of the start, of reloads and of the
 end, and, where it set WATCHDOG_USEC, that the threads of all devices turn. A
@@ -49,10 +49,10 @@ URI on standard output.
 
 Sockets that are not named are in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/weir, or
 /run/weir for root, or /tmp/weir-UID: NAME.sock for NBD, if nothing else serves
-it, and
-NAME.control.sock for `weir set`, after the image's name; for a configuration,
-nbd.sock and control.sock. Beside the latter, NAME.control-read.sock, or
-control-read.sock, is for `weir status` and monitoring, and changes nothing.
+it, and NAME.control.sock for `weir set`, after the image's name; for a
+configuration, nbd.sock and control.sock. Beside the latter,
+NAME.control-read.sock, or control-read.sock, is for `weir status` and
+monitoring, and changes nothing.
 
 Exit status: 0 ended as asked, every request finished; 1 failed, or requests
 were cut at the end; 2 wrong usage or configuration.";
