@@ -4,6 +4,7 @@
 // They panic where the reader is gone: see `output`.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod api;
 mod calibrate;
 mod client_args;
 mod clock;
@@ -14,6 +15,7 @@ mod disk;
 #[cfg(test)]
 mod examples;
 mod failure;
+mod find_server;
 mod lab;
 mod limiter;
 mod log;
@@ -83,6 +85,9 @@ enum Command {
     #[command(subcommand)]
     Disk(disk::Command),
     Lab(Box<lab::Args>),
+    /// Describe the control API
+    #[command(subcommand)]
+    Api(api::Command),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -104,6 +109,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Disk(command) => disk::run(command),
         Command::Lab(args) => lab::run(&args),
+        Command::Api(command) => api::run(&command),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
     };

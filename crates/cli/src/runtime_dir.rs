@@ -3,7 +3,6 @@
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use weir_config::ServerConfig;
@@ -50,67 +49,4 @@ pub(crate) fn make() -> Result<PathBuf, Failure> {
         return Err(fail(io::Error::other("not a directory of this user")));
     }
     Ok(path)
-}
-
-/// The control socket of the server to talk to: `given`, or that of the one server that runs.
-///
-/// # Errors
-///
-/// When none runs, or several do.
-pub(crate) fn find_control(given: Option<&Path>) -> Result<PathBuf, Failure> {
-    if let Some(given) = given {
-        return Ok(given.into());
-    }
-    let mut directories = vec![path(), ServerConfig::RUNTIME_DIR.into()];
-    directories.dedup();
-    // One's own servers are meant before the system's: those of weir.service and of each weir@NAME.service.
-    let system = directories.len() - 1;
-    let mut found: Vec<PathBuf> =
-        directories[..system].iter().flat_map(|own| living(own)).collect();
-    if found.is_empty() {
-        let services = directories[system..].iter().cloned().chain(services());
-        found = services.flat_map(|directory| living(&directory)).collect();
-    }
-    match (found.pop(), found.is_empty()) {
-        (Some(one), true) => Ok(one),
-        (None, _) => {
-            let places: Vec<String> =
-                directories.iter().map(|directory| directory.display().to_string()).collect();
-            Err(Failure::failed(format!("no server answers in {}", places.join(" or "))).hint(
-                "`weir serve` starts one; --control names its socket if it is elsewhere".to_owned(),
-            ))
-        }
-        (Some(one), false) => {
-            found.push(one);
-            let sockets: Vec<String> =
-                found.iter().map(|socket| format!("  --control {}", socket.display())).collect();
-            Err(Failure::wrong("several servers run, which one is meant?")
-                .hint(format!("choose with\n{}", sockets.join("\n"))))
-        }
-    }
-}
-
-/// Directories of the instances of weir@.service: `/run/weir-NAME`.
-fn services() -> Vec<PathBuf> {
-    let system = Path::new(ServerConfig::RUNTIME_DIR);
-    let prefix = format!("{}-", system.display());
-    let entries = system.parent().and_then(|parent| parent.read_dir().ok());
-    let paths = entries.into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut paths: Vec<PathBuf> =
-        paths.filter(|path| path.to_string_lossy().starts_with(&prefix)).collect();
-    paths.sort();
-    paths
-}
-
-/// The control sockets in `directory` with a listener, by name.
-fn living(directory: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = directory.read_dir() else { return Vec::new() };
-    let mut sockets: Vec<PathBuf> = entries
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.to_string_lossy().ends_with(CONTROL))
-        .filter(|path| UnixStream::connect(path).is_ok())
-        .collect();
-    sockets.sort();
-    sockets
 }

@@ -22,13 +22,13 @@ use crate::value;
 
 /// Most devices of one server: each has a thread.
 pub(crate) const DEVICES_MAX: usize = 256;
-const DEPTH_MAX: u32 = 4_096;
-const QUEUE_MAX: u32 = 1 << 24;
+pub(crate) const DEPTH_MAX: u32 = 4_096;
+pub(crate) const QUEUE_MAX: u32 = 1 << 24;
 const NAME_MAX: usize = 64;
 const IOPS_SIZE_MIN: u64 = 512;
 const IOPS_SIZE_MAX: u64 = 32 << 20;
 /// A call that is worth more reads than this should be refused, not priced.
-const PRICE_IOS_MAX: u32 = 1_000;
+pub(crate) const PRICE_IOS_MAX: u32 = 1_000;
 const PRICE_BYTES_MAX: u64 = 1 << 30;
 
 pub(crate) const KEYS: [&str; 13] = [

@@ -48,6 +48,7 @@ mod model_file;
 mod print;
 mod render;
 mod report;
+mod schema;
 mod server;
 mod single;
 mod size_guard;
@@ -67,4 +68,5 @@ pub use model::{
     LogFormat, LogLevel, ServerConfig,
 };
 pub use model_file::DeviceModel;
+pub use schema::schema;
 pub use single::SingleExport;

@@ -2,6 +2,7 @@
 
 mod check;
 mod diff;
+mod schema;
 mod show;
 
 use crate::failure::Failure;
@@ -10,6 +11,7 @@ use crate::failure::Failure;
 pub(crate) enum Command {
     Check(check::Args),
     Diff(diff::Args),
+    Schema(schema::Args),
     Show(show::Args),
 }
 
@@ -17,6 +19,7 @@ pub(crate) fn run(command: &Command) -> Result<(), Failure> {
     match command {
         Command::Check(args) => check::run(args),
         Command::Diff(args) => diff::run(args),
+        Command::Schema(args) => schema::run(args),
         Command::Show(args) => show::run(args),
     }
 }

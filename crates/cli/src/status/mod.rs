@@ -73,7 +73,7 @@ fn interval(text: &str) -> Result<Duration, String> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let client = args.server.client()?;
+    let client = args.server.reader()?;
     let screen = output::is_screen(&std::io::stdout());
     let mut before = client.status()?;
     loop {

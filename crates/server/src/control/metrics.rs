@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicU64;
 
-use prometheus_client::encoding::text;
+use prometheus_client::encoding::{prometheus_text, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -10,9 +10,10 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::status::{BfqStatus, CgroupStatus, DeviceStatus, Status, WritebackStatus};
 
-/// What goes into the `Content-Type` of the answer.
-pub(super) const CONTENT_TYPES: [&str; 1] =
-    ["application/openmetrics-text; version=1.0.0; charset=utf-8"];
+/// Content types of the answer, the default first: what Prometheus 2 and 3, and other collectors, understand.
+pub(super) const CONTENT_TYPES: [&str; 2] = [prometheus_text::CONTENT_TYPE, OPENMETRICS];
+
+const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Cgroups of a device that are shown; each makes 17 series. Those further down the tree are in the counters of the
 /// ones above them.
@@ -68,12 +69,8 @@ struct Families {
     cache_wait: Seconds,
 }
 
-/// `status` in the OpenMetrics text format.
-pub(super) fn encode(status: &Status, _accept: Option<&str>) -> (&'static str, String) {
-    (CONTENT_TYPES[0], text(status))
-}
-
-fn text(status: &Status) -> String {
+/// `status` as text, and its content type by the header `Accept`.
+pub(super) fn encode(status: &Status, accept: Option<&str>) -> (&'static str, String) {
     let families = Families::default();
     families.accepts_failed.get_or_create(&Labels::new()).inc_by(status.listeners.accepts_failed);
     for device in &status.devices {
@@ -82,10 +79,39 @@ fn text(status: &Status) -> String {
     let mut registry = Registry::with_prefix("weir");
     families.register(&mut registry);
     let mut out = String::new();
-    match text::encode(&mut out, &registry) {
-        Ok(()) => out,
-        // Writing into a string fails only if a label cannot be written, and all of ours are strings.
-        Err(error) => format!("# {error}\n# EOF\n"),
+    let (content_type, written) = match prefers_openmetrics(accept.unwrap_or_default()) {
+        true => (OPENMETRICS, text::encode(&mut out, &registry)),
+        false => (CONTENT_TYPES[0], prometheus_text::encode(&mut out, &registry)),
+    };
+    // Writing into a string fails only if a label cannot be written, and all of ours are strings.
+    written.expect("labels are strings");
+    (content_type, out)
+}
+
+/// Whether `Accept` names OpenMetrics with more weight than plain text.
+fn prefers_openmetrics(accept: &str) -> bool {
+    let (mut openmetrics, mut plain) = (0, 0);
+    for range in accept.split(',') {
+        let mut parts = range.split(';').map(str::trim);
+        let name = parts.next().unwrap_or_default().to_ascii_lowercase();
+        let weight = parts.find_map(|part| part.strip_prefix("q=")).map_or(1000, thousandths);
+        match &*name {
+            "application/openmetrics-text" => openmetrics = openmetrics.max(weight),
+            "text/plain" | "text/*" | "*/*" => plain = plain.max(weight),
+            _ => {}
+        }
+    }
+    openmetrics > plain
+}
+
+/// `0.25` as 250, and 0 for what is no weight (RFC 9110, 12.4.2).
+fn thousandths(weight: &str) -> u32 {
+    let (whole, part) = weight.split_once('.').unwrap_or((weight, ""));
+    let digits = format!("{part:0<3}");
+    match (whole, digits.get(..3).and_then(|digits| digits.parse::<u32>().ok())) {
+        ("1", Some(0)) => 1000,
+        ("0", Some(part)) => part,
+        _ => 0,
     }
 }
 
@@ -332,7 +358,23 @@ mod tests {
             generation: "1-a".into(),
             devices: vec![device],
         };
-        let (_, text) = encode(&status, None);
+        let openmetrics = Some("application/openmetrics-text;version=1.0.0");
+        let (content_type, text) = encode(&status, openmetrics);
+        assert_eq!(content_type, OPENMETRICS);
+        let (content_type, plain) = encode(&status, None);
+        assert_eq!(content_type, "text/plain; version=0.0.4; charset=utf-8");
+        let samples = |text: &str| -> Vec<String> {
+            let lines = text.lines().filter(|line| !line.starts_with('#'));
+            let mut lines: Vec<String> = lines.map(str::to_owned).collect();
+            lines.sort();
+            lines
+        };
+        assert_eq!(samples(&plain), samples(&text));
+        // What `promtool check metrics` asks for: a help text under the name that the samples have.
+        for line in plain.lines().filter(|line| !line.starts_with('#')) {
+            let name = line.split('{').next().unwrap();
+            assert!(plain.contains(&format!("# HELP {name} ")), "{name} has no help:\n{plain}");
+        }
         for line in [
             r#"weir_cgroup_bytes_total{device="disk0",cgroup="/a\"b",op="read"} 4096"#,
             r#"weir_cgroup_wait_seconds_total{device="disk0",cgroup="/a\"b",cause="own_limit"} 2.5"#,
@@ -351,6 +393,28 @@ mod tests {
             "# EOF",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} is not in:\n{text}");
+        }
+    }
+
+    #[test]
+    fn plain_text_unless_openmetrics_is_preferred() {
+        for (accept, preferred) in [
+            ("", false),
+            ("*/*", false),
+            ("text/html,*/*;q=0.8", false),
+            ("text/plain;version=0.0.4;q=0.3,*/*;q=0.2", false),
+            ("application/openmetrics-text", true),
+            ("application/openmetrics-text;q=0", false),
+            ("application/openmetrics-text;q=2", false),
+            // As Prometheus asks.
+            (
+                "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
+                 application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;q=0.4,\
+                 text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
+                true,
+            ),
+        ] {
+            assert_eq!(prefers_openmetrics(accept), preferred, "{accept}");
         }
     }
 }
