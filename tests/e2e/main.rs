@@ -5,6 +5,7 @@ mod bad_handshakes;
 mod bad_requests;
 mod cgroups_moved;
 mod clients_share;
+mod control_api;
 mod device_failures;
 mod disconnects;
 mod disk_mount;

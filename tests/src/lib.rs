@@ -27,7 +27,7 @@ pub use binary::weir;
 pub use frozen_file_system::FrozenFileSystem;
 pub use loop_device::LoopDevice;
 pub use patience::{PATIENCE, eventually};
-pub use peer::{Peer, peer, python, skip};
+pub use peer::{Peer, peer, pypi, python, skip};
 pub use place::Place;
 pub use process::raise_open_files;
 pub use random::{Random, pattern};

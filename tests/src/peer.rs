@@ -6,8 +6,9 @@ use std::io::{Write, stderr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-use crate::run::{Ran, run};
+use crate::run::{Ran, run, run_with};
 
 /// The Python that Debian's modules are for; it need not be the first one on the path.
 const PYTHON: &str = "/usr/bin/python3";
@@ -55,6 +56,38 @@ pub fn python(name: &str) -> Option<Peer> {
     Some(Peer { program: PYTHON.into(), first: vec!["-B".into(), script] })
 }
 
+/// The program `name` of the package `package`, as `schemathesis==4.32.5`, of PyPI. It is installed into `target/tools`
+/// first, where it is not there yet; `None` where it cannot be, as [`peer`].
+///
+/// # Panics
+/// As [`peer`].
+pub fn pypi(package: &str, name: &str) -> Option<Peer> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _held = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/tools/pypi");
+    let place = tools.join(package);
+    let program = place.join("bin").join(name);
+    if !program.is_file() {
+        let made = Command::new(PYTHON)
+            .args(["-m", "venv", "--clear"])
+            .arg(&place)
+            .output()
+            .is_ok_and(|ran| ran.status.success());
+        let installed = made
+            && Command::new(place.join("bin/pip"))
+                .args(["install", "--quiet", "--timeout", "20", "--retries", "1", package])
+                .output()
+                .is_ok_and(|ran| ran.status.success());
+        if !installed || !program.is_file() {
+            // Half an installation would be taken for a whole one.
+            let _ = std::fs::remove_dir_all(&place);
+            missing(package);
+            return None;
+        }
+    }
+    Some(Peer { program, first: Vec::new() })
+}
+
 impl Peer {
     /// Runs it; returns its output.
     ///
@@ -66,6 +99,19 @@ impl Peer {
         let Ran { status, stdout, stderr } = &ran;
         assert!(status.success(), "{}: {status}\n{stdout}\n{stderr}", self.said(arguments));
         ran.stdout
+    }
+
+    /// Runs it with `input` on its standard input; returns all its output.
+    ///
+    /// # Panics
+    /// If it fails.
+    #[track_caller]
+    pub fn run_with<A: AsRef<OsStr>>(&self, arguments: &[A], input: &str) -> String {
+        let mut command = Command::new(&self.program);
+        let ran = run_with(command.args(&self.first).args(arguments), input);
+        let Ran { status, stdout, stderr } = ran;
+        assert!(status.success(), "{}: {status}\n{stdout}\n{stderr}", self.said(arguments));
+        stdout + &stderr
     }
 
     /// Runs it; returns the output of its failure.

@@ -1,6 +1,6 @@
 //! Running a program to its end, within bounds.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 
@@ -26,13 +26,33 @@ pub struct Ran {
 /// When it cannot be started or does not end in time.
 #[track_caller]
 pub(crate) fn run(command: &mut Command) -> Ran {
+    start(command, Stdio::null(), |_| {})
+}
+
+/// The same, with `input` on its standard input.
+///
+/// # Panics
+/// As [`run`].
+#[track_caller]
+pub(crate) fn run_with(command: &mut Command, input: &str) -> Ran {
+    let input = input.to_owned();
+    start(command, Stdio::piped(), |child| {
+        let mut stdin = child.stdin.take().expect("it is piped");
+        // It may end without having read all of it.
+        thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
+    })
+}
+
+#[track_caller]
+fn start(command: &mut Command, stdin: Stdio, feed: impl FnOnce(&mut Child)) -> Ran {
     let what = format!("{command:?}");
     let mut child = command
-        .stdin(Stdio::null())
+        .stdin(stdin)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap_or_else(|error| panic!("{what}: {error}"));
+    feed(&mut child);
     let stdout = reader(child.stdout.take().expect("it is piped"));
     let stderr = reader(child.stderr.take().expect("it is piped"));
     let status =
