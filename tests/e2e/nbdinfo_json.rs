@@ -34,7 +34,7 @@ fn flags_size_and_block_sizes_are_told() {
         ("can_multi_conn", json!(true)),
         ("block_size_minimum", json!(1)),
         ("block_size_maximum", json!(32 << 20)),
-        ("contexts", json!(["base:allocation"])),
+        ("contexts", json!(["base:allocation", "qemu:allocation-depth"])),
     ] {
         assert_eq!(export[key], expected, "{key} of {export:#}");
     }

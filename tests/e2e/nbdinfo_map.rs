@@ -21,5 +21,10 @@ fn the_map_shows_data_and_holes() {
     let expected = [(0, 1, 3), (1, 1, 0), (2, 6, 3), (8, 1, 0), (9, 7, 3)]
         .map(|(at, len, kind)| (json!(at * MIB), json!(len * MIB), json!(kind)));
     assert_eq!(extents, expected);
+    let map = nbdinfo.run(&["--map=qemu:allocation-depth", "--json", server.uri()]);
+    let map: Value = serde_json::from_str(&map).expect("JSON");
+    let depths: Vec<_> =
+        map.as_array().expect("a list").iter().map(|extent| extent["type"].clone()).collect();
+    assert_eq!(depths, [0, 1, 0, 1, 0].map(|depth| json!(depth)));
     server.stop();
 }

@@ -1,12 +1,12 @@
 //! The answer to BLOCK_STATUS: a bounded list of extents, kept to the protocol's rules.
 
-use crate::command::Command;
-use crate::command::Op;
-use crate::reply::status_chunk;
+use crate::command::{Command, Mark, Op};
+use crate::context::Context;
+use crate::reply::ReplyFormat;
 use crate::wire::{STATE_HOLE, STATE_ZERO};
 
-/// Most extents in one answer. The protocol allows 2^20 (8 MiB); we stop at 32 KiB of them, so that
-/// one small request cannot make a large reply. Clients ask again from where an answer ends.
+/// Most extents in one chunk. The protocol allows 2^20 (8 MiB); we stop at 32 KiB of them, 64 KiB with extended headers, so
+/// that one small request cannot make a large reply. Clients ask again from where an answer ends.
 pub const EXTENTS_MAX: usize = 4096;
 
 /// A run of bytes in one state, following the run before it.
@@ -21,104 +21,175 @@ pub struct Extent {
 }
 
 impl Extent {
-    fn flags(self) -> u32 {
-        (if self.hole { STATE_HOLE } else { 0 }) | (if self.zero { STATE_ZERO } else { 0 })
+    /// The status that `context` tells of it.
+    fn status(self, context: Context) -> u32 {
+        match context {
+            Context::Allocation => {
+                (if self.hole { STATE_HOLE } else { 0 }) | (if self.zero { STATE_ZERO } else { 0 })
+            }
+            Context::AllocationDepth => u32::from(!self.hole),
+        }
     }
 }
 
-/// Appends the reply to a valid BLOCK_STATUS `command`; only such exist where structured replies
-/// and `base:allocation` were negotiated.
+/// Appends the reply to a valid BLOCK_STATUS `command`, a chunk for each of its contexts; only such exist where `format`
+/// has chunks.
 ///
 /// `extents` start at the command's offset and follow each other. As many are taken as cover the
 /// request (one, when it asked for one; at most [`EXTENTS_MAX`]); neighbours in one state are joined;
 /// the last may reach past the request, not past the export. When there are none, the answer is
-/// "allocated data", which is always safe to say. Returns the bytes described, at least 1: what the
-/// reply costs beyond the request's length is known from it.
+/// "allocated data", which is always safe to say. Returns the bytes described by the longest chunk, at least 1.
 ///
 /// # Panics
-/// When `command` is not a BLOCK_STATUS.
+/// When `command` is not a BLOCK_STATUS, or `format` is simple.
 pub fn block_status(
+    format: ReplyFormat,
     command: &Command,
-    extents: impl IntoIterator<Item = Extent>,
+    extents: &[Extent],
     out: &mut Vec<u8>,
 ) -> u64 {
-    let Op::BlockStatus { one } = command.op else {
+    let Op::BlockStatus { one, contexts } = command.op else {
         panic!("block status in reply to {:?}", command.op);
     };
-    let wanted = u64::from(command.len);
-    let max = if one { 1 } else { EXTENTS_MAX };
-    let start = out.len();
-    out.extend_from_slice(&status_chunk(command.cookie, 0));
-    let first = out.len();
-    let mut described = 0;
-
-    let mut extents = extents.into_iter().filter(|extent| extent.len > 0).peekable();
-    for _ in 0..max {
-        if described >= wanted {
-            break;
-        }
-        let Some(extent) = extents.next() else { break };
-        let mut len = extent.len;
-        while described + len < wanted
-            && let Some(next) = extents.next_if(|next| next.flags() == extent.flags())
-        {
-            len = len.saturating_add(next.len);
-        }
-        let told = len.min(if one { wanted } else { EXTENT_LEN_MAX });
-        push(out, told, extent.flags());
-        described += told;
-        if told < len {
-            break; // what follows would not be where the client expects it
-        }
+    assert!(format != ReplyFormat::Simple, "block status in a simple reply");
+    let asked = Asked { format, mark: command.mark(), wanted: command.len, one };
+    let mut longest = 0;
+    for (number, context) in (1..).zip(contexts.iter()) {
+        let is_last = number == contexts.len();
+        longest = longest.max(asked.push_chunk(context, extents, is_last, out));
     }
-    if described == 0 {
-        push(out, wanted, 0);
-        described = wanted;
-    }
-
-    // The head tells the length, which is known only now.
-    let count = (out.len() - first) / EXTENT_LEN;
-    let head = status_chunk(command.cookie, count as u32);
-    out[start..first].copy_from_slice(&head);
-    described
+    longest
 }
 
-/// Bytes of one extent in the reply.
-const EXTENT_LEN: usize = 8;
-
-/// Longest extent told: the largest multiple of every possible minimum block size in 32 bits.
+/// Longest extent told without extended headers: the largest multiple of every possible minimum block size in 32 bits.
 const EXTENT_LEN_MAX: u64 = 0xffff_0000;
 
-fn push(out: &mut Vec<u8>, len: u64, flags: u32) {
-    out.extend_from_slice(&(len as u32).to_be_bytes());
-    out.extend_from_slice(&flags.to_be_bytes());
+/// A block status request, as far as its chunks need it.
+struct Asked {
+    format: ReplyFormat,
+    mark: Mark,
+    wanted: u64,
+    one: bool,
+}
+
+impl Asked {
+    fn push_chunk(
+        &self,
+        context: Context,
+        extents: &[Extent],
+        is_last: bool,
+        out: &mut Vec<u8>,
+    ) -> u64 {
+        let &Asked { format, mark, wanted, one } = self;
+        let is_extended = format == ReplyFormat::Extended;
+        let told_max = match (one, is_extended) {
+            (true, _) => wanted,
+            (false, true) => u64::MAX,
+            (false, false) => EXTENT_LEN_MAX,
+        };
+        let max = if one { 1 } else { EXTENTS_MAX };
+        let start = out.len();
+        out.extend_from_slice(&format.status_chunk(mark, context.id(), 0, is_last));
+        let first = out.len();
+        let mut push = |len: u64, status: u32| {
+            if is_extended {
+                out.extend_from_slice(&len.to_be_bytes());
+                out.extend_from_slice(&u64::from(status).to_be_bytes());
+            } else {
+                out.extend_from_slice(&(len as u32).to_be_bytes());
+                out.extend_from_slice(&status.to_be_bytes());
+            }
+        };
+
+        let (mut described, mut count) = (0_u64, 0);
+        let mut extents = extents.iter().filter(|extent| extent.len > 0).peekable();
+        for _ in 0..max {
+            if described >= wanted {
+                break;
+            }
+            let Some(extent) = extents.next() else { break };
+            let (mut len, status) = (extent.len, extent.status(context));
+            while described.saturating_add(len) < wanted
+                && let Some(next) = extents.next_if(|next| next.status(context) == status)
+            {
+                len = len.saturating_add(next.len);
+            }
+            let told = len.min(told_max);
+            push(told, status);
+            count += 1;
+            described += told;
+            if told < len {
+                break; // what follows would not be where the client expects it
+            }
+        }
+        if described == 0 {
+            let data = Extent { len: wanted, hole: false, zero: false };
+            push(wanted, data.status(context));
+            (described, count) = (wanted, 1);
+        }
+
+        // The head tells the length, which is known only now.
+        let head = format.status_chunk(mark, context.id(), count, is_last);
+        out[start..first].copy_from_slice(&head);
+        described
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::command::Cookie;
-    use crate::reply::BASE_ALLOCATION_ID;
+    use crate::context::Contexts;
 
-    const DATA: u32 = 0;
-    const HOLE: u32 = STATE_HOLE | STATE_ZERO;
+    const DATA: u64 = 0;
+    const HOLE: u64 = (STATE_HOLE | STATE_ZERO) as u64;
+    const ALLOCATION: Contexts = Contexts::NONE.with(Context::Allocation);
 
-    fn answer(one: bool, len: u32, extents: &[(u64, u32)]) -> (Vec<(u32, u32)>, u64) {
-        let op = Op::BlockStatus { one };
-        let command = Command { cookie: Cookie(1), op, fua: false, offset: 0, len };
-        let extents = extents.iter().map(|&(len, flags)| Extent {
+    fn extents(list: &[(u64, u64)]) -> Vec<Extent> {
+        let extent = |&(len, flags): &(u64, u64)| Extent {
             len,
-            hole: flags & STATE_HOLE != 0,
-            zero: flags & STATE_ZERO != 0,
-        });
+            hole: flags & u64::from(STATE_HOLE) != 0,
+            zero: flags & u64::from(STATE_ZERO) != 0,
+        };
+        list.iter().map(extent).collect()
+    }
+
+    fn command(one: bool, len: u64, contexts: Contexts) -> Command {
+        let op = Op::BlockStatus { one, contexts };
+        Command { cookie: Cookie(1), op, fua: false, offset: 0, len }
+    }
+
+    /// The chunks of a reply: whether it is the last, its context, and its extents.
+    fn chunks(format: ReplyFormat, mut out: &[u8]) -> Vec<(bool, u32, Vec<(u64, u64)>)> {
+        let number = |bytes: &[u8]| bytes.iter().fold(0, |all, &byte| all << 8 | u64::from(byte));
+        let mut chunks = Vec::new();
+        while !out.is_empty() {
+            let (head, width) = match format {
+                ReplyFormat::Extended => (32, 8),
+                _ => (20, 4),
+            };
+            let len = number(&out[head - width..head]) as usize;
+            let (chunk, rest) = out.split_at(head + len);
+            out = rest;
+            let mut body = &chunk[head + 4..];
+            if format == ReplyFormat::Extended {
+                assert_eq!(number(&body[..4]) as usize, body[4..].len() / 16);
+                body = &body[4..];
+            }
+            let list = body.chunks(2 * width).map(|e| (number(&e[..width]), number(&e[width..])));
+            let context = number(&chunk[head..][..4]) as u32;
+            chunks.push((chunk[5] == 1, context, list.collect()));
+        }
+        chunks
+    }
+
+    fn answer(one: bool, len: u64, list: &[(u64, u64)]) -> (Vec<(u64, u64)>, u64) {
         let mut out = vec![0xaa; 3];
-        let described = block_status(&command, extents, &mut out);
-        let body = &out[3 + 20..];
-        let told = u32::from_be_bytes(out[3 + 16..3 + 20].try_into().unwrap());
-        assert_eq!(told as usize, body.len());
-        assert_eq!(body[..4], BASE_ALLOCATION_ID.to_be_bytes());
-        let word = |bytes: &[u8]| u32::from_be_bytes(bytes.try_into().unwrap());
-        let list = body[4..].chunks(8).map(|e| (word(&e[..4]), word(&e[4..]))).collect();
+        let (format, command) = (ReplyFormat::Structured, command(one, len, ALLOCATION));
+        let described = block_status(format, &command, &extents(list), &mut out);
+        let mut chunks = chunks(format, &out[3..]);
+        let (is_last, context, list) = chunks.pop().unwrap();
+        assert!(is_last && context == Context::Allocation.id() && chunks.is_empty());
         (list, described)
     }
 
@@ -139,14 +210,46 @@ mod tests {
             (
                 "cut, so ends",
                 false,
-                u32::MAX,
+                u32::MAX.into(),
                 &[(1 << 40, HOLE), (9, DATA)],
                 &[(0xffff_0000, HOLE)],
             ),
         ] {
             let (list, described) = answer(one, len, extents);
             assert_eq!(list, expected, "{case}");
-            assert_eq!(described, expected.iter().map(|e| u64::from(e.0)).sum::<u64>(), "{case}");
+            assert_eq!(described, expected.iter().map(|e| e.0).sum::<u64>(), "{case}");
+        }
+    }
+
+    #[test]
+    fn each_context_has_its_chunk_and_extended_ones_have_64_bits() {
+        let both = ALLOCATION.with(Context::AllocationDepth);
+        // Zeroes that are allocated, and data: one extent by depth.
+        let list = extents(&[(10, HOLE), (1 << 40, STATE_ZERO.into()), (5, DATA), (1, HOLE)]);
+        for (format, allocation, depth) in [
+            (
+                ReplyFormat::Extended,
+                &[(10, HOLE), (1 << 40, 2), (5, DATA), (1, HOLE)][..],
+                &[(10, 0), ((1 << 40) + 5, 1), (1, 0)][..],
+            ),
+            (
+                ReplyFormat::Structured,
+                &[(10, HOLE), (0xffff_0000, 2)],
+                &[(10, 0), (0xffff_0000, 1)],
+            ),
+        ] {
+            let mut out = Vec::new();
+            block_status(format, &command(false, 1 << 41, both), &list, &mut out);
+            let expected = [(false, 1, allocation.to_vec()), (true, 2, depth.to_vec())];
+            assert_eq!(chunks(format, &out), expected);
+            out.clear();
+            let depth_only = Contexts::NONE.with(Context::AllocationDepth);
+            block_status(format, &command(true, 7, depth_only), &list, &mut out);
+            assert_eq!(chunks(format, &out), [(true, 2, vec![(7, 0)])]);
+            out.clear();
+            block_status(format, &command(false, 7, both), &[], &mut out);
+            let unknown = [(false, 1, vec![(7, DATA)]), (true, 2, vec![(7, 1)])];
+            assert_eq!(chunks(format, &out), unknown);
         }
     }
 

@@ -1,13 +1,26 @@
 //! A request's meaning, and the rules that refuse one.
 
+use crate::context::Contexts;
 use crate::error::ErrorCode;
 use crate::export::TransmissionFlags;
 use crate::transmission::Negotiated;
-use crate::wire::{REQUEST_LEN, REQUEST_MAGIC, RequestHeader, cmd, cmd_flag};
+use crate::wire::{
+    EXTENDED_REQUEST_LEN, EXTENDED_REQUEST_MAGIC, ExtendedRequestHeader, REQUEST_LEN,
+    REQUEST_MAGIC, RequestHeader, cmd, cmd_flag,
+};
 
 /// The mark a client puts on a request to know its reply; opaque, and the client's to choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Cookie(pub u64);
+
+/// The fields of a request that its reply gives back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Mark {
+    /// The client's own mark.
+    pub cookie: Cookie,
+    /// The request's offset, which only extended replies give back.
+    pub offset: u64,
+}
 
 /// What a client wants done, with the flags that belong to that alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,6 +49,8 @@ pub enum Op {
     BlockStatus {
         /// REQ_ONE: one extent, no longer than the request.
         one: bool,
+        /// The contexts to tell, at least one: those that were selected, or some of them with extended headers.
+        contexts: Contexts,
     },
 }
 
@@ -52,13 +67,19 @@ pub struct Command {
     /// Bytes from the start of the export, a multiple of its minimum block size.
     pub offset: u64,
     /// Bytes, a multiple of the minimum block size, not reaching past the end; never 0 but for a
-    /// flush. At most the maximum payload for reads and writes; anything up to 4 GiB - 1 otherwise.
-    pub len: u32,
+    /// flush. At most the maximum payload for reads and writes; otherwise at most 4 GiB - 1, and with extended headers
+    /// anything.
+    pub len: u64,
 }
 
 impl Command {
-    /// The request as a client sends it; the payload of a write follows.
-    pub fn to_bytes(&self) -> [u8; REQUEST_LEN] {
+    /// What its reply gives back.
+    pub fn mark(&self) -> Mark {
+        Mark { cookie: self.cookie, offset: self.offset }
+    }
+
+    /// Type and flags of the request.
+    fn kind_and_flags(&self) -> (u16, u16) {
         let flag = |on, flag| if on { flag } else { 0 };
         let (kind, flags) = match self.op {
             Op::Read { whole } => (cmd::READ, flag(whole, cmd_flag::DF)),
@@ -70,15 +91,50 @@ impl Command {
                 flag(no_hole, cmd_flag::NO_HOLE) | flag(fast, cmd_flag::FAST_ZERO),
             ),
             Op::Cache => (cmd::CACHE, 0),
-            Op::BlockStatus { one } => (cmd::BLOCK_STATUS, flag(one, cmd_flag::REQ_ONE)),
+            Op::BlockStatus { one, .. } => (cmd::BLOCK_STATUS, flag(one, cmd_flag::REQ_ONE)),
         };
+        (kind, flags | flag(self.fua, cmd_flag::FUA))
+    }
+
+    /// The request as a client sends it without extended headers; the payload of a write follows. A length that does not
+    /// fit is cut to what does.
+    pub fn to_bytes(&self) -> [u8; REQUEST_LEN] {
+        let (kind, flags) = self.kind_and_flags();
         zerocopy::transmute!(RequestHeader {
             magic: REQUEST_MAGIC.into(),
-            flags: (flags | flag(self.fua, cmd_flag::FUA)).into(),
+            flags: flags.into(),
             kind: kind.into(),
             cookie: self.cookie.0.into(),
             offset: self.offset.into(),
-            len: self.len.into(),
+            len: u32::try_from(self.len).unwrap_or(u32::MAX).into(),
+        })
+    }
+
+    /// The request as a client sends it with extended headers; the payload of a write follows.
+    pub fn to_extended_bytes(&self) -> [u8; EXTENDED_REQUEST_LEN] {
+        let payload = if self.op == Op::Write { cmd_flag::PAYLOAD_LEN } else { 0 };
+        self.extended_head(payload, self.len)
+    }
+
+    /// A block status as a client sends it with extended headers for some of the contexts that it has selected, by the
+    /// server's `ids`.
+    pub fn to_extended_bytes_with_ids(&self, ids: &[u32]) -> Vec<u8> {
+        let payload_len = size_of::<u64>() + size_of_val(ids);
+        let mut bytes = self.extended_head(cmd_flag::PAYLOAD_LEN, payload_len as u64).to_vec();
+        bytes.extend_from_slice(&self.len.to_be_bytes());
+        ids.iter().for_each(|id| bytes.extend_from_slice(&id.to_be_bytes()));
+        bytes
+    }
+
+    fn extended_head(&self, more_flags: u16, len: u64) -> [u8; EXTENDED_REQUEST_LEN] {
+        let (kind, flags) = self.kind_and_flags();
+        zerocopy::transmute!(ExtendedRequestHeader {
+            magic: EXTENDED_REQUEST_MAGIC.into(),
+            flags: (flags | more_flags).into(),
+            kind: kind.into(),
+            cookie: self.cookie.0.into(),
+            offset: self.offset.into(),
+            len: len.into(),
         })
     }
 }
@@ -87,23 +143,37 @@ impl Command {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// Goes into the reply.
-    pub cookie: Cookie,
+    pub mark: Mark,
     /// Goes into the reply.
     pub error: ErrorCode,
     /// For a person; goes into a structured error reply.
     pub reason: &'static str,
 }
 
-/// Checks a request against the export and what was negotiated. DISC is not a request.
-pub(crate) fn validate(session: &Negotiated, header: &RequestHeader) -> Result<Command, Refusal> {
-    let cookie = Cookie(header.cookie.get());
-    let refuse = |error, reason| Err(Refusal { cookie, error, reason });
-    let (flags, offset, len) = (header.flags.get(), header.offset.get(), header.len.get());
+/// A request's head, of either form. The length is that of the range, without the flag that says otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub(crate) flags: u16,
+    pub(crate) kind: u16,
+    pub(crate) mark: Mark,
+    pub(crate) len: u64,
+}
+
+/// Checks a request for some `contexts` against the export and what was negotiated. DISC is not a request.
+#[inline]
+pub(crate) fn validate(
+    session: &Negotiated,
+    head: &Head,
+    contexts: Contexts,
+) -> Result<Command, Refusal> {
+    let &Head { flags, kind, mark, len } = head;
+    let Mark { cookie, offset } = mark;
+    let refuse = |error, reason| Err(Refusal { mark, error, reason });
     let offered = |flag| session.flags.contains(flag);
     let has = |flag| flags & flag != 0;
 
     // What each request may carry besides FUA, and what must have been offered for it.
-    let (op, own_flags, needs) = match header.kind.get() {
+    let (op, own_flags, needs) = match kind {
         cmd::READ => (Op::Read { whole: has(cmd_flag::DF) }, cmd_flag::DF, None),
         cmd::WRITE => (Op::Write, 0, None),
         cmd::FLUSH => (Op::Flush, 0, Some(TransmissionFlags::FLUSH)),
@@ -115,7 +185,7 @@ pub(crate) fn validate(session: &Negotiated, header: &RequestHeader) -> Result<C
             Some(TransmissionFlags::WRITE_ZEROES),
         ),
         cmd::BLOCK_STATUS => {
-            (Op::BlockStatus { one: has(cmd_flag::REQ_ONE) }, cmd_flag::REQ_ONE, None)
+            (Op::BlockStatus { one: has(cmd_flag::REQ_ONE), contexts }, cmd_flag::REQ_ONE, None)
         }
         _ => return refuse(ErrorCode::Invalid, "unknown command"),
     };
@@ -128,7 +198,7 @@ pub(crate) fn validate(session: &Negotiated, header: &RequestHeader) -> Result<C
     if needs.is_some_and(|flag| !offered(flag)) {
         return refuse(ErrorCode::Invalid, "the export does not offer this command");
     }
-    if matches!(op, Op::BlockStatus { .. }) && !session.base_allocation {
+    if matches!(op, Op::BlockStatus { .. }) && session.contexts.is_empty() {
         return refuse(ErrorCode::Invalid, "no metadata context was selected for this export");
     }
     if flags & !(own_flags | cmd_flag::FUA) != 0 {
@@ -152,18 +222,18 @@ pub(crate) fn validate(session: &Negotiated, header: &RequestHeader) -> Result<C
         return refuse(ErrorCode::Invalid, "length is 0");
     }
     let granule = u64::from(session.block_sizes.minimum()) - 1;
-    if (offset | u64::from(len)) & granule != 0 {
+    if (offset | len) & granule != 0 {
         let reason = "offset or length is not a multiple of the minimum block size";
         return refuse(ErrorCode::Invalid, reason);
     }
-    if offset > session.size || u64::from(len) > session.size - offset {
+    if offset > session.size || len > session.size - offset {
         let error = match op {
             Op::Write | Op::WriteZeroes { .. } => ErrorCode::NoSpace,
             _ => ErrorCode::Invalid,
         };
         return refuse(error, "the range reaches past the end of the export");
     }
-    if len > session.block_sizes.maximum() {
+    if len > u64::from(session.block_sizes.maximum()) {
         let reason = "longer than the maximum payload size";
         match op {
             // "Overflow" is for structured replies only: elsewhere the protocol keeps it back.
@@ -180,7 +250,10 @@ pub(crate) fn validate(session: &Negotiated, header: &RequestHeader) -> Result<C
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::context::Context;
     use crate::export::{BlockSizes, ExportId, Features};
+
+    const ALLOCATION: Contexts = Contexts::NONE.with(Context::Allocation);
 
     fn session(features: Features, structured: bool) -> Negotiated {
         Negotiated {
@@ -188,8 +261,9 @@ mod tests {
             size: 1 << 30,
             flags: features.transmission_flags(structured),
             block_sizes: BlockSizes::new(512, 4096, 1 << 20).unwrap(),
+            extended_headers: false,
             structured_replies: structured,
-            base_allocation: structured,
+            contexts: if structured { ALLOCATION } else { Contexts::NONE },
         }
     }
 
@@ -212,24 +286,17 @@ mod tests {
         kind: u16,
         flags: u16,
         offset: u64,
-        len: u32,
+        len: u64,
     ) -> Result<Op, ErrorCode> {
-        let header = RequestHeader {
-            magic: REQUEST_MAGIC.into(),
-            flags: flags.into(),
-            kind: kind.into(),
-            cookie: 7.into(),
-            offset: offset.into(),
-            len: len.into(),
-        };
-        match validate(session, &header) {
+        let head = Head { flags, kind, mark: Mark { cookie: Cookie(7), offset }, len };
+        match validate(session, &head, session.contexts) {
             Ok(command) => {
                 assert_eq!((command.cookie, command.offset, command.len), (Cookie(7), offset, len));
                 assert_eq!(command.fua, flags & cmd_flag::FUA != 0);
                 Ok(command.op)
             }
             Err(refusal) => {
-                assert_eq!(refusal.cookie, Cookie(7));
+                assert_eq!(refusal.mark, Mark { cookie: Cookie(7), offset });
                 Err(refusal.error)
             }
         }
@@ -248,7 +315,7 @@ mod tests {
             (cmd::WRITE_ZEROES, 0, Op::WriteZeroes { no_hole: false, fast: false }),
             (cmd::WRITE_ZEROES, NO_HOLE | FUA, Op::WriteZeroes { no_hole: true, fast: false }),
             (cmd::WRITE_ZEROES, FAST_ZERO, Op::WriteZeroes { no_hole: false, fast: true }),
-            (cmd::BLOCK_STATUS, REQ_ONE, Op::BlockStatus { one: true }),
+            (cmd::BLOCK_STATUS, REQ_ONE, Op::BlockStatus { one: true, contexts: ALLOCATION }),
         ] {
             assert_eq!(ask(&s, kind, flags, 4096, 8192), Ok(op));
         }
@@ -283,6 +350,7 @@ mod tests {
             ("write past the end", &structured, cmd::WRITE, 0, end - 512, 1024, NoSpace),
             ("zeroes past the end", &structured, cmd::WRITE_ZEROES, 0, end, 512, NoSpace),
             ("sum overflows", &structured, cmd::READ, 0, u64::MAX - 511, 1024, Invalid),
+            ("longer than anything", &structured, cmd::TRIM, 0, 512, u64::MAX - 511, Invalid),
             ("long read", &structured, cmd::READ, 0, 0, 2 << 20, Overflow),
             ("long read, simple", &simple, cmd::READ, 0, 0, 2 << 20, Invalid),
             ("long write", &structured, cmd::WRITE, 0, 0, 2 << 20, Invalid),

@@ -154,6 +154,13 @@ impl TransmissionFlags {
     pub const CACHE: TransmissionFlags = TransmissionFlags(1 << 10);
     /// The FAST_ZERO flag is there.
     pub const FAST_ZERO: TransmissionFlags = TransmissionFlags(1 << 11);
+    /// BLOCK_STATUS takes a payload that names contexts; only with extended headers.
+    pub const BLOCK_STATUS_PAYLOAD: TransmissionFlags = TransmissionFlags(1 << 12);
+
+    /// These and those.
+    pub fn with(self, flags: TransmissionFlags) -> TransmissionFlags {
+        TransmissionFlags(self.0 | flags.0)
+    }
 
     /// Whether every bit of `flags` is set.
     pub fn contains(self, flags: TransmissionFlags) -> bool {
@@ -192,6 +199,13 @@ impl BlockSizes {
             return Err(BlockSizeError::Maximum { maximum, preferred });
         }
         Ok(BlockSizes { minimum, preferred, maximum })
+    }
+
+    /// What is enforced for a client that was not told: any byte range, and payloads of at least what every client may
+    /// send.
+    pub fn untold(self) -> BlockSizes {
+        let maximum = self.maximum.max(BlockSizes::DEFAULT.maximum);
+        BlockSizes { minimum: 1, preferred: self.preferred, maximum }
     }
 
     /// Granularity of offset and length.

@@ -4,11 +4,11 @@ use std::mem;
 
 use zerocopy::FromBytes;
 
-use crate::export::{Denial, Export, ExportId, Exports};
+use crate::context::{Context, Contexts};
+use crate::export::{Denial, Export, ExportId, Exports, TransmissionFlags};
 use crate::option_data::{ContextRequest, Flaw, InfoRequest, export_name};
 use crate::option_reply::OptionReplies;
 use crate::partial::Partial;
-use crate::reply::BASE_ALLOCATION_ID;
 use crate::transmission::Negotiated;
 use crate::wire::{
     FLAG_FIXED_NEWSTYLE, FLAG_NO_ZEROES, OPTION_HEADER_LEN, OPTION_MAGIC, OptionHeader, STRING_MAX,
@@ -70,6 +70,9 @@ pub enum CloseReason {
     /// The client said so, politely.
     #[error("client aborted the negotiation")]
     Aborted,
+    /// A client with extended headers used the option that has no place for them.
+    #[error("EXPORT_NAME from a client that has negotiated extended headers: it must use GO")]
+    NeedsGo,
     /// Flags we must not accept.
     #[error("client flags {flags:#x}: only 0x3 is known")]
     ClientFlags {
@@ -123,8 +126,9 @@ pub(crate) struct Handshake {
     zeroes: bool,
     options_seen: u32,
     structured_replies: bool,
-    /// The export for which `base:allocation` was selected last.
-    base_allocation: Option<ExportId>,
+    extended_headers: bool,
+    /// The export for which contexts were selected last, and which.
+    contexts: Option<(ExportId, Contexts)>,
     shutting_down: bool,
     tls: Tls,
 }
@@ -180,7 +184,8 @@ impl Handshake {
             zeroes: true,
             options_seen: 0,
             structured_replies: false,
-            base_allocation: None,
+            extended_headers: false,
+            contexts: None,
             shutting_down: false,
             tls: Tls::Plain(tls),
         }
@@ -194,7 +199,8 @@ impl Handshake {
         assert_eq!(self.tls, Tls::Starting, "TLS starts when STARTTLS is granted");
         self.tls = Tls::On;
         self.structured_replies = false;
-        self.base_allocation = None;
+        self.extended_headers = false;
+        self.contexts = None;
     }
 
     pub(crate) fn shut_down(&mut self) {
@@ -327,6 +333,7 @@ impl Handshake {
             }
             opt::EXPORT_NAME if self.shutting_down => return close(CloseReason::Shutdown),
             opt::EXPORT_NAME if self.needs_tls() => return close(CloseReason::TlsRequired),
+            opt::EXPORT_NAME if self.extended_headers => return close(CloseReason::NeedsGo),
             opt::EXPORT_NAME if len as usize > STRING_MAX => {
                 return close(CloseReason::BadExportName { len });
             }
@@ -335,11 +342,25 @@ impl Handshake {
             _ if option != opt::STARTTLS && self.needs_tls() => {
                 (rep::ERR_TLS_REQD, "TLS is required here: start it first (NBD_OPT_STARTTLS)")
             }
-            opt::LIST | opt::STRUCTURED_REPLY | opt::STARTTLS if len > 0 => {
+            opt::LIST | opt::STRUCTURED_REPLY | opt::EXTENDED_HEADERS | opt::STARTTLS
+                if len > 0 =>
+            {
                 (rep::ERR_INVALID, "this option takes no data")
             }
             opt::LIST => {
                 exports.list(&mut |export| replies.server(export));
+                replies.ack();
+                return Ok(Expect::OptionHeader);
+            }
+            opt::STRUCTURED_REPLY if self.extended_headers => {
+                (rep::ERR_EXT_HEADER_REQD, "extended headers are negotiated already")
+            }
+            opt::EXTENDED_HEADERS if self.extended_headers => {
+                (rep::ERR_INVALID, "extended headers are negotiated already")
+            }
+            opt::EXTENDED_HEADERS => {
+                // Every reply is made of chunks then.
+                (self.extended_headers, self.structured_replies) = (true, true);
                 replies.ack();
                 return Ok(Expect::OptionHeader);
             }
@@ -362,7 +383,7 @@ impl Handshake {
             opt::INFO | opt::GO | opt::LIST_META_CONTEXT | opt::SET_META_CONTEXT => {
                 if option == opt::SET_META_CONTEXT {
                     // Failing, too, drops what was selected before.
-                    self.base_allocation = None;
+                    self.contexts = None;
                 }
                 if len as usize <= OPTION_DATA_MAX {
                     return Ok(Expect::OptionData { option, len });
@@ -407,7 +428,7 @@ impl Handshake {
         if let Err(words) = exports.admit(export) {
             return close(CloseReason::NotAdmitted(words));
         }
-        let negotiated = self.negotiated(export);
+        let negotiated = self.negotiated(export, false);
         replies.export_name(negotiated.size, negotiated.flags, self.zeroes);
         Err(End::Transmission(negotiated))
     }
@@ -433,7 +454,7 @@ impl Handshake {
         {
             return refuse((rep::ERR_POLICY, words), replies);
         }
-        let negotiated = self.negotiated(export);
+        let negotiated = self.negotiated(export, request.wants_block_size);
         replies.info_export(negotiated.size, negotiated.flags);
         if request.wants_name {
             replies.info_name(export);
@@ -460,7 +481,10 @@ impl Handshake {
         let set = replies.option == opt::SET_META_CONTEXT;
         if set && !self.structured_replies {
             return refuse(
-                (rep::ERR_INVALID, "structured replies must be negotiated first"),
+                (
+                    rep::ERR_INVALID,
+                    "structured replies or extended headers must be negotiated first",
+                ),
                 replies,
             );
         }
@@ -475,26 +499,41 @@ impl Handshake {
             return refuse(refusal, replies);
         }
         if set {
-            if request.base_allocation {
-                self.base_allocation = Some(export.id);
-                replies.base_allocation(BASE_ALLOCATION_ID);
-            }
-        } else if request.base_allocation || request.base_any || request.queries == 0 {
+            self.contexts = Some((export.id, request.named));
+            request.named.iter().for_each(|context| replies.meta_context(context.id(), context));
+        } else {
+            let is_listed = |context| {
+                request.queries == 0
+                    || request.named.contains(context)
+                    || request.of_wildcards.contains(context)
+            };
             // In a listing the id is reserved and to be 0.
-            replies.base_allocation(0);
+            let listed = Context::ALL.into_iter().filter(|&context| is_listed(context));
+            listed.for_each(|context| replies.meta_context(0, context));
         }
         replies.ack();
         Ok(Expect::OptionHeader)
     }
 
-    fn negotiated(&self, export: &Export) -> Negotiated {
+    /// What is agreed on for `export`, with a client that is told its block sizes or is not.
+    fn negotiated(&self, export: &Export, is_told_sizes: bool) -> Negotiated {
+        let (extended_headers, structured_replies) =
+            (self.extended_headers, self.structured_replies);
+        let contexts = self.contexts.filter(|(id, _)| *id == export.id);
+        let contexts = contexts.map_or(Contexts::NONE, |(_, contexts)| contexts);
+        let mut flags = export.features.transmission_flags(structured_replies);
+        if extended_headers && !contexts.is_empty() {
+            flags = flags.with(TransmissionFlags::BLOCK_STATUS_PAYLOAD);
+        }
+        let sizes = export.block_sizes;
         Negotiated {
             export: export.id,
             size: export.size,
-            flags: export.features.transmission_flags(self.structured_replies),
-            block_sizes: export.block_sizes,
-            structured_replies: self.structured_replies,
-            base_allocation: self.base_allocation == Some(export.id),
+            flags,
+            block_sizes: if is_told_sizes { sizes } else { sizes.untold() },
+            extended_headers,
+            structured_replies,
+            contexts,
         }
     }
 }

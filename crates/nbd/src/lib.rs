@@ -27,16 +27,16 @@
 //! - [`Session`] is one connection: [`Session::handle_handshake`], then [`Transmission::parse`] on
 //!   what [`Session::transmission`] gives. Both take input split or joined in any way.
 //! - [`Exports`] is what the handshake asks about; [`Negotiated`] what came of it.
-//! - [`ReplyFormat`], [`data_chunk`] and their like, and [`block_status`] make replies. Data itself
+//! - [`ReplyFormat`] and [`block_status`] make replies. Data itself
 //!   never passes through here: a read is a [`ReplyHead`] and the caller's own buffer.
 //! - [`client`] is enough of the other side for tools and tests.
 //!
 //! Everything a client can make us keep is bounded: [`OPTION_DATA_MAX`], [`OPTIONS_MAX`],
 //! [`REPLIES_HIGH_WATER`], [`DRAIN_MAX`], [`EXTENTS_MAX`]. In transmission nothing is allocated.
 //!
-//! Spoken: fixed newstyle; GO, INFO, LIST, EXPORT_NAME, ABORT, STRUCTURED_REPLY, SET_META_CONTEXT and
-//! LIST_META_CONTEXT with `base:allocation`; STARTTLS, where the caller has TLS; every command of the protocol
-//! but RESIZE. Not spoken: oldstyle, extended headers (unknown option).
+//! Spoken: fixed newstyle; GO, INFO, LIST, EXPORT_NAME, ABORT, STRUCTURED_REPLY, EXTENDED_HEADERS,
+//! SET_META_CONTEXT and LIST_META_CONTEXT with `base:allocation` and `qemu:allocation-depth`; STARTTLS, where
+//! the caller has TLS; every command of the protocol but RESIZE. Not spoken: oldstyle.
 //!
 //! Source: "The NBD protocol", doc/proto.md of the reference implementation.
 //!
@@ -87,7 +87,7 @@
 //! let parsed = transmission.parse(&to_server);
 //! let Item::Request(read) = parsed.item else { panic!("{parsed:?}") };
 //! to_client.clear();
-//! to_client.extend_from_slice(&transmission.replies().data(read.cookie, read.offset, read.len));
+//! to_client.extend_from_slice(&transmission.replies().data(read.mark(), read.len as u32));
 //! to_client.extend_from_slice(&disk[7..][..5]);
 //!
 //! let mut input = &to_client[..];
@@ -110,6 +110,7 @@
 mod block_status;
 pub mod client;
 mod command;
+mod context;
 mod error;
 mod export;
 mod handshake;
@@ -122,7 +123,8 @@ mod transmission;
 pub mod wire;
 
 pub use block_status::{EXTENTS_MAX, Extent, block_status};
-pub use command::{Command, Cookie, Op, Refusal};
+pub use command::{Command, Cookie, Mark, Op, Refusal};
+pub use context::{Context, Contexts};
 pub use error::ErrorCode;
 pub use export::{
     BlockSizeError, BlockSizes, Denial, Export, ExportId, Exports, Features, TransmissionFlags,
@@ -131,8 +133,6 @@ pub use handshake::{
     CloseReason, HandshakeState, OPTION_DATA_MAX, OPTIONS_MAX, Progress, REPLIES_HIGH_WATER,
     TlsMode,
 };
-pub use reply::{BASE_ALLOCATION_ID, ReplyFormat, ReplyHead, data_chunk, hole_chunk, none_chunk};
+pub use reply::{ReplyFormat, ReplyHead};
 pub use session::Session;
-pub use transmission::{
-    Broken, DRAIN_MAX, Item, Negotiated, Parsed, Transmission, ends_in_disconnect,
-};
+pub use transmission::{Broken, DRAIN_MAX, Item, Negotiated, Parsed, Transmission};

@@ -1,8 +1,9 @@
 //! Reading the data of the options that have any.
 
-use crate::wire::{BASE_ALLOCATION, STRING_MAX, info};
+use crate::context::{Context, Contexts};
+use crate::wire::{STRING_MAX, info};
 
-/// Most queries of one metadata context option; we have one context to find.
+/// Most queries of one metadata context option; there are two contexts to find.
 pub(crate) const QUERIES_MAX: u32 = 1024;
 
 /// Why an option is answered with an error.
@@ -32,10 +33,10 @@ pub(crate) struct InfoRequest<'a> {
 pub(crate) struct ContextRequest<'a> {
     pub(crate) name: &'a str,
     pub(crate) queries: u32,
-    /// Some query is `base:allocation`.
-    pub(crate) base_allocation: bool,
-    /// Some query is `base:`, the wildcard.
-    pub(crate) base_any: bool,
+    /// Contexts that some query names.
+    pub(crate) named: Contexts,
+    /// Contexts in a namespace that some query is the wildcard of, such as `base:`.
+    pub(crate) of_wildcards: Contexts,
 }
 
 impl<'a> InfoRequest<'a> {
@@ -65,17 +66,23 @@ impl<'a> ContextRequest<'a> {
         if queries > QUERIES_MAX {
             return Err(Flaw::ManyQueries);
         }
-        let (mut base_allocation, mut base_any) = (false, false);
+        let (mut named, mut of_wildcards) = (Contexts::NONE, Contexts::NONE);
         for _ in 0..queries {
             // Anything we do not know, UTF-8 or not, is to be ignored.
             let query = data.string()?;
-            base_allocation |= query == BASE_ALLOCATION.as_bytes();
-            base_any |= query == b"base:";
+            for context in Context::ALL {
+                let name = context.name().as_bytes();
+                if query == name {
+                    named = named.with(context);
+                } else if query.ends_with(b":") && name.starts_with(query) {
+                    of_wildcards = of_wildcards.with(context);
+                }
+            }
         }
         if !data.0.is_empty() {
             return Err(Flaw::Malformed);
         }
-        Ok(ContextRequest { name, queries, base_allocation, base_any })
+        Ok(ContextRequest { name, queries, named, of_wildcards })
     }
 }
 
@@ -164,16 +171,23 @@ mod tests {
             queries.iter().for_each(|query| data.extend(string(query)));
             data
         };
-        for (queries, allocation, any) in [
-            (&[][..], false, false),
-            (&[&b"base:allocation"[..]][..], true, false),
-            (&[b"base:"], false, true),
-            (&[b"base:other", b"qemu:dirty-bitmap:x", b"nonsense", b"\xff"], false, false),
-            (&[b"x-weir:", b"base:allocation", b"base:allocation"], true, false),
+        let allocation = Contexts::NONE.with(Context::Allocation);
+        let depth = Contexts::NONE.with(Context::AllocationDepth);
+        let both = allocation.with(Context::AllocationDepth);
+        let none = Contexts::NONE;
+        for (queries, named, of_wildcards) in [
+            (&[][..], none, none),
+            (&[&b"base:allocation"[..]][..], allocation, none),
+            (&[b"base:"], none, allocation),
+            (&[b"base:", b"qemu:"], none, both),
+            (&[b"qemu:allocation-depth", b"base:allocation"], both, none),
+            (&[b"qemu:allocation-depth", b"qemu:", b"qemu:a"], depth, depth),
+            (&[b"base:other", b"qemu:dirty-bitmap:x", b"nonsense", b"\xff", b":"], none, none),
+            (&[b"x-weir:", b"base:allocation", b"base:allocation"], allocation, none),
         ] {
             let data = ask(queries.len() as u32, queries);
             let parsed = ContextRequest::parse(&data).unwrap();
-            assert_eq!((parsed.base_allocation, parsed.base_any), (allocation, any));
+            assert_eq!((parsed.named, parsed.of_wildcards), (named, of_wildcards));
             assert_eq!((parsed.name, parsed.queries as usize), ("vm1", queries.len()));
         }
         for (data, flaw) in [

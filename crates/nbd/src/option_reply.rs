@@ -3,10 +3,11 @@
 use zerocopy::IntoBytes;
 use zerocopy::byteorder::big_endian::{U16, U32, U64};
 
+use crate::context::Context;
 use crate::export::{Export, TransmissionFlags, clip};
 use crate::wire::{
-    BASE_ALLOCATION, EXPORT_NAME_ZEROES, ExportNameReply, FLAG_FIXED_NEWSTYLE, FLAG_NO_ZEROES,
-    Greeting, INIT_MAGIC, OPTION_MAGIC, OPTION_REPLY_MAGIC, OptionReply, info, rep,
+    EXPORT_NAME_ZEROES, ExportNameReply, FLAG_FIXED_NEWSTYLE, FLAG_NO_ZEROES, Greeting, INIT_MAGIC,
+    OPTION_MAGIC, OPTION_REPLY_MAGIC, OptionReply, info, rep,
 };
 
 /// The server's first bytes, the same for every connection.
@@ -58,8 +59,8 @@ impl OptionReplies<'_> {
         self.info(info::BLOCK_SIZE, &[sizes.as_bytes()]);
     }
 
-    pub(crate) fn base_allocation(&mut self, id: u32) {
-        self.reply(rep::META_CONTEXT, &[&id.to_be_bytes(), BASE_ALLOCATION.as_bytes()]);
+    pub(crate) fn meta_context(&mut self, id: u32, context: Context) {
+        self.reply(rep::META_CONTEXT, &[&id.to_be_bytes(), context.name().as_bytes()]);
     }
 
     /// The answer to `NBD_OPT_EXPORT_NAME`, which has a form of its own.

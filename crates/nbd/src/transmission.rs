@@ -4,15 +4,22 @@ use std::fmt;
 
 use zerocopy::FromBytes;
 
-use crate::command::{Command, Cookie, Op, Refusal, validate};
+use crate::command::{Command, Cookie, Head, Mark, Op, Refusal, validate};
+use crate::context::{Context, Contexts};
 use crate::error::ErrorCode;
 use crate::export::{BlockSizes, ExportId, TransmissionFlags};
 use crate::reply::ReplyFormat;
-use crate::wire::{REQUEST_LEN, REQUEST_MAGIC, RequestHeader, cmd};
+use crate::wire::{
+    EXTENDED_REQUEST_LEN, EXTENDED_REQUEST_MAGIC, ExtendedRequestHeader, REQUEST_LEN,
+    REQUEST_MAGIC, RequestHeader, cmd, cmd_flag,
+};
 
-/// Longest payload of a refused write that is read and thrown away; a longer one ends the
+/// Longest payload of a refused request that is read and thrown away; a longer one ends the
 /// connection. Twice what the protocol says should never count as an attack (2^25 bytes).
 pub const DRAIN_MAX: u32 = 64 * 1024 * 1024;
+
+/// Longest payload of a block status request that can be right: the length of its range, and each context once.
+const FILTER_MAX: usize = size_of::<u64>() + Context::ALL.len() * size_of::<u32>();
 
 /// What client and server agreed on; fixed for the rest of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,10 +32,23 @@ pub struct Negotiated {
     pub flags: TransmissionFlags,
     /// Sizes that are enforced.
     pub block_sizes: BlockSizes,
-    /// Whether replies are structured.
+    /// Whether requests and replies have extended headers.
+    pub extended_headers: bool,
+    /// Whether replies are made of chunks: with extended headers, or structured replies.
     pub structured_replies: bool,
-    /// Whether `base:allocation` was selected, hence BLOCK_STATUS allowed.
-    pub base_allocation: bool,
+    /// The contexts that were selected for the export; BLOCK_STATUS is refused where there are none.
+    pub contexts: Contexts,
+}
+
+impl Negotiated {
+    /// How requests are answered.
+    pub fn replies(&self) -> ReplyFormat {
+        match (self.extended_headers, self.structured_replies) {
+            (true, _) => ReplyFormat::Extended,
+            (false, true) => ReplyFormat::Structured,
+            (false, false) => ReplyFormat::Simple,
+        }
+    }
 }
 
 /// One step of [`Transmission::parse`].
@@ -72,16 +92,20 @@ pub enum Item {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Broken {
     /// Not the head of a request: the streams have lost step, or this is no NBD client.
-    #[error("request magic {magic:#010x}, expected 0x25609513")]
+    #[error("request magic {magic:#010x}, expected {expected:#010x}")]
     Magic {
         /// What was there.
         magic: u32,
+        /// That of the form that was negotiated.
+        expected: u32,
     },
     /// A payload too long to take, and too long to throw away.
-    #[error("write of {len} bytes refused, and at most {max} bytes of payload are skipped")]
+    #[error(
+        "request with a payload of {len} bytes refused, and at most {max} bytes of payload are skipped"
+    )]
     PayloadTooLong {
-        /// What was asked.
-        len: u32,
+        /// What was announced.
+        len: u64,
         /// [`DRAIN_MAX`], or the export's maximum payload where that is more.
         max: u32,
     },
@@ -93,8 +117,10 @@ pub enum Broken {
 /// calls in any way: what arrived of a split head is kept inside.
 pub struct Transmission {
     negotiated: Negotiated,
-    head: [u8; REQUEST_LEN],
+    head: [u8; EXTENDED_REQUEST_LEN],
     head_len: usize,
+    /// The part of a block status request's payload that has arrived.
+    filter: [u8; FILTER_MAX],
     pending: Pending,
     shutting_down: bool,
 }
@@ -106,9 +132,11 @@ enum Pending {
     Nothing,
     /// This much payload of a write, at least 1.
     Payload(u32),
-    /// This much payload of a refused write, at least 1. The refusal waits for its end: clients take
+    /// This much payload of a refused request, at least 1. The refusal waits for its end: clients take
     /// no reply to a request they are still sending (libnbd 1.14 gives up the connection).
     Drain { left: u32, refusal: Refusal },
+    /// The payload of a block status request, at most [`FILTER_MAX`] bytes, of which `got` are there.
+    Filter { head: Head, len: usize, got: usize },
     /// Nothing any more: always the same answer.
     End(Item),
 }
@@ -118,8 +146,9 @@ impl Transmission {
     pub fn new(negotiated: Negotiated) -> Transmission {
         Transmission {
             negotiated,
-            head: [0; REQUEST_LEN],
+            head: [0; EXTENDED_REQUEST_LEN],
             head_len: 0,
+            filter: [0; FILTER_MAX],
             pending: Pending::Nothing,
             shutting_down: false,
         }
@@ -132,11 +161,7 @@ impl Transmission {
 
     /// How to answer on this connection.
     pub fn replies(&self) -> ReplyFormat {
-        if self.negotiated.structured_replies {
-            ReplyFormat::Structured
-        } else {
-            ReplyFormat::Simple
-        }
+        self.negotiated.replies()
     }
 
     /// From now on every request is refused with [`ErrorCode::Shutdown`]; payload of a write already
@@ -147,7 +172,52 @@ impl Transmission {
 
     /// Whether a part of a request has arrived and the rest of it has not.
     pub fn is_within_request(&self) -> bool {
-        self.head_len > 0 || matches!(self.pending, Pending::Payload(_) | Pending::Drain { .. })
+        let is_in_payload = match self.pending {
+            Pending::Payload(_) | Pending::Drain { .. } | Pending::Filter { .. } => true,
+            Pending::Nothing | Pending::End(_) => false,
+        };
+        self.head_len > 0 || is_in_payload
+    }
+
+    /// Whether the last bytes of a client's stream are a disconnect request (`NBD_CMD_DISC`), after which it sends
+    /// nothing.
+    ///
+    /// Looks at the end alone, where the stream before it has not been parsed: a payload that ends in such bytes passes
+    /// for one.
+    pub fn is_disconnect_at_end_of(&self, stream: &[u8]) -> bool {
+        let head = stream.len().checked_sub(self.head_bytes()).map(|start| &stream[start..]);
+        head.and_then(|head| self.read_head(head).ok()).is_some_and(|head| head.kind == cmd::DISC)
+    }
+
+    /// Bytes of a request's head.
+    fn head_bytes(&self) -> usize {
+        if self.negotiated.extended_headers { EXTENDED_REQUEST_LEN } else { REQUEST_LEN }
+    }
+
+    /// The head at the start of `bytes`, which has all of it.
+    fn read_head(&self, bytes: &[u8]) -> Result<Head, Broken> {
+        let (magic, expected, head) = if self.negotiated.extended_headers {
+            let (header, _) = ExtendedRequestHeader::ref_from_prefix(bytes).expect("a whole head");
+            let cookie = Cookie(header.cookie.get());
+            let head = Head {
+                flags: header.flags.get(),
+                kind: header.kind.get(),
+                mark: Mark { cookie, offset: header.offset.get() },
+                len: header.len.get(),
+            };
+            (header.magic.get(), EXTENDED_REQUEST_MAGIC, head)
+        } else {
+            let (header, _) = RequestHeader::ref_from_prefix(bytes).expect("a whole head");
+            let cookie = Cookie(header.cookie.get());
+            let head = Head {
+                flags: header.flags.get(),
+                kind: header.kind.get(),
+                mark: Mark { cookie, offset: header.offset.get() },
+                len: header.len.get().into(),
+            };
+            (header.magic.get(), REQUEST_MAGIC, head)
+        };
+        if magic == expected { Ok(head) } else { Err(Broken::Magic { magic, expected }) }
     }
 
     /// Refuses the last [`Item::Write`]: what it still lacks is skipped, and then comes [`Item::Refused`].
@@ -193,27 +263,47 @@ impl Transmission {
         let item = loop {
             match self.pending {
                 Pending::Nothing => {
+                    let head_bytes = self.head_bytes();
                     // A head that lies whole in the input is read there; only a split one is copied.
-                    let item = if self.head_len == 0
-                        && let Ok((header, after)) = RequestHeader::ref_from_prefix(rest)
-                    {
-                        rest = after;
-                        self.request(header)
+                    let head = if self.head_len == 0 && rest.len() >= head_bytes {
+                        let head = self.read_head(rest);
+                        rest = &rest[head_bytes..];
+                        head
                     } else {
-                        let taken = rest.len().min(REQUEST_LEN - self.head_len);
+                        let taken = rest.len().min(head_bytes - self.head_len);
                         let (now, after) = rest.split_at(taken);
                         self.head[self.head_len..self.head_len + taken].copy_from_slice(now);
                         self.head_len += taken;
                         rest = after;
-                        if self.head_len < REQUEST_LEN {
-                            break Item::NeedMore { bytes: REQUEST_LEN - self.head_len };
+                        if self.head_len < head_bytes {
+                            break Item::NeedMore { bytes: head_bytes - self.head_len };
                         }
                         self.head_len = 0;
-                        self.request(&zerocopy::transmute!(self.head))
+                        self.read_head(&self.head)
+                    };
+                    let item = match head {
+                        Ok(head) => self.request(&head),
+                        Err(broken) => Some(self.end(Item::Broken(broken))),
                     };
                     if let Some(item) = item {
                         break item;
                     }
+                }
+                Pending::Filter { head, len, got } => {
+                    let taken = rest.len().min(len - got);
+                    let (now, after) = rest.split_at(taken);
+                    self.filter[got..got + taken].copy_from_slice(now);
+                    rest = after;
+                    let got = got + taken;
+                    if got < len {
+                        self.pending = Pending::Filter { head, len, got };
+                        break Item::NeedMore { bytes: len - got };
+                    }
+                    self.pending = Pending::Nothing;
+                    break match self.filtered(head, len) {
+                        Ok(command) => Item::Request(command),
+                        Err(refusal) => Item::Refused(refusal),
+                    };
                 }
                 Pending::Payload(left) if rest.is_empty() => {
                     break Item::NeedMore { bytes: left as usize };
@@ -244,61 +334,100 @@ impl Transmission {
         Parsed { consumed: input.len() - rest.len(), item }
     }
 
-    /// `None` for a refused write: its payload comes first.
-    fn request(&mut self, header: &RequestHeader) -> Option<Item> {
-        if header.magic.get() != REQUEST_MAGIC {
-            return Some(self.end(Item::Broken(Broken::Magic { magic: header.magic.get() })));
-        }
-        if header.kind.get() == cmd::DISC {
+    /// `None` for a request whose payload comes before it is refused, or known.
+    fn request(&mut self, head: &Head) -> Option<Item> {
+        if head.kind == cmd::DISC {
             return Some(self.end(Item::Disconnect));
         }
-        let checked = if self.shutting_down {
-            Err(Refusal {
-                cookie: Cookie(header.cookie.get()),
-                error: ErrorCode::Shutdown,
-                reason: "the server is shutting down",
-            })
+        if self.shutting_down {
+            let error = ErrorCode::Shutdown;
+            let refusal = Refusal { mark: head.mark, error, reason: "the server is shutting down" };
+            return self.refuse(head, refusal);
+        }
+        let checked = if self.negotiated.extended_headers {
+            match self.check_extended(head) {
+                Ok(Some(checked)) => checked,
+                Ok(None) => return None,
+                Err(refusal) => Err(refusal),
+            }
         } else {
-            validate(&self.negotiated, header)
+            validate(&self.negotiated, head, self.negotiated.contexts)
         };
         match checked {
             Ok(command) if command.op == Op::Write => {
-                self.pending = Pending::Payload(command.len);
+                // At most the maximum payload.
+                self.pending = Pending::Payload(command.len as u32);
                 Some(Item::Write(command))
             }
             Ok(command) => Some(Item::Request(command)),
-            Err(refusal) => self.refuse(header, refusal),
+            Err(refusal) => self.refuse(head, refusal),
         }
     }
 
+    /// Checks a request of the extended form; `None` when its payload tells what it asks for.
+    #[expect(clippy::type_complexity, reason = "what a check gives, or nothing yet, or a refusal")]
+    fn check_extended(&mut self, head: &Head) -> Result<Option<Result<Command, Refusal>>, Refusal> {
+        let refuse = |reason| Err(Refusal { mark: head.mark, error: ErrorCode::Invalid, reason });
+        let has_payload = head.flags & cmd_flag::PAYLOAD_LEN != 0;
+        match head.kind {
+            // The flag is to be set, but QEMU (8.2 to 10.0 at least) leaves it out, and a write without bytes means nothing.
+            cmd::WRITE => {}
+            cmd::BLOCK_STATUS
+                if has_payload
+                    && self.negotiated.flags.contains(TransmissionFlags::BLOCK_STATUS_PAYLOAD) =>
+            {
+                let len = usize::try_from(head.len).unwrap_or(usize::MAX);
+                if len <= size_of::<u64>() || len % size_of::<u32>() != 0 || len > FILTER_MAX {
+                    return refuse("the payload is no length and list of selected contexts");
+                }
+                self.pending = Pending::Filter { head: *head, len, got: 0 };
+                return Ok(None);
+            }
+            _ if has_payload => return refuse("this command takes no payload"),
+            _ => {}
+        }
+        let head = Head { flags: head.flags & !cmd_flag::PAYLOAD_LEN, ..*head };
+        Ok(Some(validate(&self.negotiated, &head, self.negotiated.contexts)))
+    }
+
+    /// The block status request whose payload of `len` bytes is there.
+    fn filtered(&self, head: Head, len: usize) -> Result<Command, Refusal> {
+        let (range, ids) = self.filter[..len].split_at(size_of::<u64>());
+        let mut contexts = Contexts::NONE;
+        for id in ids.chunks_exact(size_of::<u32>()) {
+            let context =
+                self.negotiated.contexts.iter().find(|context| context.id().to_be_bytes() == id);
+            let Some(context) = context.filter(|&context| !contexts.contains(context)) else {
+                let reason = "the payload names a context twice, or one that was not selected";
+                return Err(Refusal { mark: head.mark, error: ErrorCode::Invalid, reason });
+            };
+            contexts = contexts.with(context);
+        }
+        let len = range.iter().fold(0, |len, &byte| len << 8 | u64::from(byte));
+        let head = Head { flags: head.flags & !cmd_flag::PAYLOAD_LEN, len, ..head };
+        validate(&self.negotiated, &head, contexts)
+    }
+
     #[cold]
-    fn refuse(&mut self, header: &RequestHeader, refusal: Refusal) -> Option<Item> {
-        let left = if header.kind.get() == cmd::WRITE { header.len.get() } else { 0 };
+    fn refuse(&mut self, head: &Head, refusal: Refusal) -> Option<Item> {
+        let is_told = head.flags & cmd_flag::PAYLOAD_LEN != 0;
+        let has_payload = head.kind == cmd::WRITE || self.negotiated.extended_headers && is_told;
+        let left = if has_payload { head.len } else { 0 };
         let max = DRAIN_MAX.max(self.negotiated.block_sizes.maximum());
-        if left > max {
-            return Some(self.end(Item::Broken(Broken::PayloadTooLong { len: left, max })));
+        match u32::try_from(left) {
+            Ok(0) => Some(Item::Refused(refusal)),
+            Ok(left) if left <= max => {
+                self.pending = Pending::Drain { left, refusal };
+                None
+            }
+            _ => Some(self.end(Item::Broken(Broken::PayloadTooLong { len: left, max }))),
         }
-        if left > 0 {
-            self.pending = Pending::Drain { left, refusal };
-            return None;
-        }
-        Some(Item::Refused(refusal))
     }
 
     fn end(&mut self, item: Item) -> Item {
         self.pending = Pending::End(item);
         item
     }
-}
-
-/// Whether the last bytes of a client's stream are a disconnect request (`NBD_CMD_DISC`), after which it sends nothing.
-///
-/// Looks at the end alone, where the stream before it has not been parsed: a payload that ends in such bytes passes for
-/// one.
-pub fn ends_in_disconnect(stream: &[u8]) -> bool {
-    RequestHeader::ref_from_suffix(stream).is_ok_and(|(_, header)| {
-        header.magic.get() == REQUEST_MAGIC && header.kind.get() == cmd::DISC
-    })
 }
 
 impl fmt::Debug for Transmission {
@@ -320,18 +449,31 @@ mod tests {
     // The handshake's buffers are gone by now: what owns no memory cannot allocate any.
     const _: () = assert!(!std::mem::needs_drop::<Transmission>());
 
+    const ALLOCATION: Contexts = Contexts::NONE.with(Context::Allocation);
+    const BOTH: Contexts = ALLOCATION.with(Context::AllocationDepth);
+
     fn transmission(structured: bool) -> Transmission {
         Transmission::new(Negotiated {
             export: ExportId(3),
             size: 1 << 40,
             flags: Features { flush: true, ..Features::default() }.transmission_flags(structured),
             block_sizes: BlockSizes::DEFAULT,
+            extended_headers: false,
             structured_replies: structured,
-            base_allocation: structured,
+            contexts: if structured { ALLOCATION } else { Contexts::NONE },
         })
     }
 
-    fn command(cookie: u64, op: Op, len: u32) -> Command {
+    /// With extended headers, and both contexts.
+    fn extended() -> Transmission {
+        let mut negotiated = *transmission(true).negotiated();
+        negotiated.extended_headers = true;
+        negotiated.contexts = BOTH;
+        negotiated.flags.0 |= TransmissionFlags::BLOCK_STATUS_PAYLOAD.0 | TransmissionFlags::TRIM.0;
+        Transmission::new(negotiated)
+    }
+
+    fn command(cookie: u64, op: Op, len: u64) -> Command {
         Command { cookie: Cookie(cookie), op, fua: false, offset: 0, len }
     }
 
@@ -415,7 +557,7 @@ mod tests {
             let [Item::Refused(refusal), Item::Request(read)] = items[..] else {
                 panic!("{items:?}")
             };
-            assert_eq!((refusal.cookie, refusal.error), (Cookie(2), ErrorCode::NoSpace));
+            assert_eq!((refusal.mark.cookie, refusal.error), (Cookie(2), ErrorCode::NoSpace));
             assert_eq!(read, after);
         }
     }
@@ -423,7 +565,7 @@ mod tests {
     #[test]
     fn only_a_payload_beyond_reason_ends_the_connection() {
         for (len, goes_on) in [(DRAIN_MAX, true), (DRAIN_MAX + 1, false), (u32::MAX, false)] {
-            let mut parser = transmission(false);
+            let (len, mut parser) = (u64::from(len), transmission(false));
             let item = parser.parse(&command(9, Op::Write, len).to_bytes()).item;
             if goes_on {
                 assert_eq!(item, Item::NeedMore { bytes: DRAIN_MAX as usize });
@@ -440,7 +582,7 @@ mod tests {
         let mut negotiated = *transmission(false).negotiated();
         negotiated.block_sizes = BlockSizes::new(1, 4096, 2 * DRAIN_MAX).unwrap();
         for (len, goes_on) in [(2 * DRAIN_MAX, true), (2 * DRAIN_MAX + 1, false)] {
-            let too_far = Command { offset: 1 << 40, ..command(9, Op::Write, len) };
+            let too_far = Command { offset: 1 << 40, ..command(9, Op::Write, len.into()) };
             let item = Transmission::new(negotiated).parse(&too_far.to_bytes()).item;
             assert_eq!(matches!(item, Item::NeedMore { .. }), goes_on, "{item:?}");
         }
@@ -450,7 +592,8 @@ mod tests {
     fn no_request_is_parsed_after_the_end() {
         let mut parser = transmission(false);
         let junk = *b"GET / HTTP/1.1\r\nHost: a.b\r\n\r\n";
-        let broken = Item::Broken(Broken::Magic { magic: 0x4745_5420 });
+        let (magic, expected) = (0x4745_5420, REQUEST_MAGIC);
+        let broken = Item::Broken(Broken::Magic { magic, expected });
         assert_eq!(parser.parse(&junk).item, broken);
         assert_eq!(parser.parse(&command(1, READ, 1).to_bytes()).item, broken);
 
@@ -467,10 +610,113 @@ mod tests {
         let mut bye = command(2, READ, 0).to_bytes();
         bye[7] = cmd::DISC as u8;
         let stream = [&read[..], &bye].concat();
-        assert!(ends_in_disconnect(&stream) && ends_in_disconnect(&bye));
+        let parser = transmission(false);
+        assert!(parser.is_disconnect_at_end_of(&stream) && parser.is_disconnect_at_end_of(&bye));
         for other in [&stream[..stream.len() - 1], &read, &bye[1..], &[]] {
-            assert!(!ends_in_disconnect(other));
+            assert!(!parser.is_disconnect_at_end_of(other));
         }
+        let mut bye = command(2, READ, 0).to_extended_bytes();
+        bye[7] = cmd::DISC as u8;
+        assert!(extended().is_disconnect_at_end_of(&[&stream[..], &bye].concat()));
+        assert!(!extended().is_disconnect_at_end_of(&stream));
+    }
+
+    #[test]
+    fn extended_requests_are_parsed_alike_whatever_the_pieces() {
+        let write = command(2, Op::Write, 100);
+        let trim = command(3, Op::Trim, 1 << 39);
+        let status = |contexts, len| command(4, Op::BlockStatus { one: false, contexts }, len);
+        let some = status(Contexts::NONE.with(Context::AllocationDepth), 1 << 36);
+        let mut input = write.to_extended_bytes().to_vec();
+        input.extend_from_slice(&[0x25; 100]);
+        // As QEMU sends it.
+        let mut unflagged = write.to_extended_bytes();
+        unflagged[5] &= !(cmd_flag::PAYLOAD_LEN as u8);
+        input.extend_from_slice(&unflagged);
+        input.extend_from_slice(&[0x25; 100]);
+        input.extend_from_slice(&trim.to_extended_bytes());
+        input.extend_from_slice(&some.to_extended_bytes_with_ids(&[2]));
+        input.extend_from_slice(&status(BOTH, 77).to_extended_bytes());
+        input.extend_from_slice(&status(BOTH, 78).to_extended_bytes_with_ids(&[2, 1]));
+        let expected = [
+            Item::Write(write),
+            Item::Payload { len: 100 },
+            Item::Write(write),
+            Item::Payload { len: 100 },
+            Item::Request(trim),
+            Item::Request(some),
+            Item::Request(status(BOTH, 77)),
+            Item::Request(status(BOTH, 78)),
+        ];
+        for piece in [input.len(), 1, 3, 31, 32, 33, 128] {
+            assert_eq!(items(&mut extended(), &input, piece), expected, "{piece}");
+        }
+    }
+
+    #[test]
+    fn extended_requests_with_a_wrong_payload_are_refused_after_it() {
+        let status = command(4, Op::BlockStatus { one: false, contexts: BOTH }, 512);
+        let with_payload = |command: Command| {
+            let mut bytes = command.to_extended_bytes();
+            bytes[5] |= cmd_flag::PAYLOAD_LEN as u8;
+            [&bytes[..], &vec![1; command.len as usize]].concat()
+        };
+        let mut not_offered = *extended().negotiated();
+        not_offered.flags.0 &= !TransmissionFlags::BLOCK_STATUS_PAYLOAD.0;
+        let reasons = [
+            "this command takes no payload",
+            "the payload is no length and list of selected contexts",
+            "the payload names a context twice, or one that was not selected",
+            "length is 0",
+        ];
+        for (case, bytes, parser, reason) in [
+            ("read", with_payload(command(6, READ, 9)), extended(), 0),
+            (
+                "not offered",
+                status.to_extended_bytes_with_ids(&[1]),
+                Transmission::new(not_offered),
+                0,
+            ),
+            ("no ids", status.to_extended_bytes_with_ids(&[]), extended(), 1),
+            ("many ids", status.to_extended_bytes_with_ids(&[1, 2, 1]), extended(), 1),
+            ("uneven", with_payload(Command { len: 9, ..status }), extended(), 1),
+            ("twice", status.to_extended_bytes_with_ids(&[1, 1]), extended(), 2),
+            ("unknown", status.to_extended_bytes_with_ids(&[1, 3]), extended(), 2),
+            (
+                "of no length",
+                Command { len: 0, ..status }.to_extended_bytes_with_ids(&[1]),
+                extended(),
+                3,
+            ),
+            ("empty write", command(7, Op::Write, 0).to_extended_bytes().to_vec(), extended(), 3),
+        ] {
+            let after = command(8, READ, 1);
+            let input = [&bytes[..], &after.to_extended_bytes()].concat();
+            for piece in [input.len(), 1, 33] {
+                let items = items(&mut Transmission::new(*parser.negotiated()), &input, piece);
+                let [Item::Refused(refusal), Item::Request(read)] = items[..] else {
+                    panic!("{case}: {items:?}")
+                };
+                assert_eq!(
+                    (refusal.error, refusal.reason),
+                    (ErrorCode::Invalid, reasons[reason]),
+                    "{case}"
+                );
+                assert_eq!(read, after, "{case}");
+            }
+        }
+        for kind in [cmd::READ, cmd::WRITE, cmd::BLOCK_STATUS] {
+            let mut bytes = command(9, Op::Write, u64::MAX).to_extended_bytes();
+            bytes[7] = kind as u8;
+            let too_long = Broken::PayloadTooLong { len: u64::MAX, max: DRAIN_MAX };
+            assert_eq!(extended().parse(&bytes).item, Item::Broken(too_long));
+        }
+        let (magic, expected) = (REQUEST_MAGIC, EXTENDED_REQUEST_MAGIC);
+        let compact = [&command(1, READ, 1).to_bytes()[..], &[0; 4]].concat();
+        assert_eq!(
+            extended().parse(&compact).item,
+            Item::Broken(Broken::Magic { magic, expected })
+        );
     }
 
     #[test]

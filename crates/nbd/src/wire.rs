@@ -17,6 +17,10 @@ pub const REQUEST_MAGIC: u32 = 0x2560_9513;
 pub const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
 /// Head of a structured reply chunk.
 pub const STRUCTURED_REPLY_MAGIC: u32 = 0x668e_33ef;
+/// Head of every request once extended headers are negotiated.
+pub const EXTENDED_REQUEST_MAGIC: u32 = 0x21e4_1c71;
+/// Head of every reply chunk then.
+pub const EXTENDED_REPLY_MAGIC: u32 = 0x6e8a_278c;
 
 /// Handshake flag of server and client: fixed newstyle negotiation.
 pub const FLAG_FIXED_NEWSTYLE: u16 = 1 << 0;
@@ -58,6 +62,7 @@ pub mod rep {
     pub const ERR_UNKNOWN: u32 = ERROR_BIT + 6;
     pub const ERR_SHUTDOWN: u32 = ERROR_BIT + 7;
     pub const ERR_TOO_BIG: u32 = ERROR_BIT + 9;
+    pub const ERR_EXT_HEADER_REQD: u32 = ERROR_BIT + 10;
 }
 
 /// Information types of `NBD_OPT_INFO` and `NBD_OPT_GO` (`NBD_INFO_*`).
@@ -90,6 +95,7 @@ pub mod cmd_flag {
     pub const DF: u16 = 1 << 2;
     pub const REQ_ONE: u16 = 1 << 3;
     pub const FAST_ZERO: u16 = 1 << 4;
+    pub const PAYLOAD_LEN: u16 = 1 << 5;
 }
 
 /// Structured reply chunk types (`NBD_REPLY_TYPE_*`); errors have bit 15 set.
@@ -99,6 +105,7 @@ pub mod chunk {
     pub const OFFSET_DATA: u16 = 1;
     pub const OFFSET_HOLE: u16 = 2;
     pub const BLOCK_STATUS: u16 = 5;
+    pub const BLOCK_STATUS_EXT: u16 = 6;
     pub const ERROR_BIT: u16 = 1 << 15;
     pub const ERROR: u16 = ERROR_BIT + 1;
     pub const ERROR_OFFSET: u16 = ERROR_BIT + 2;
@@ -112,6 +119,8 @@ pub const STATE_HOLE: u32 = 1 << 0;
 pub const STATE_ZERO: u32 = 1 << 1;
 /// The one metadata context of the protocol itself.
 pub const BASE_ALLOCATION: &str = "base:allocation";
+/// QEMU's metadata context of where data lies in a chain of images: 0 for a hole, 1 for the image that is served.
+pub const ALLOCATION_DEPTH: &str = "qemu:allocation-depth";
 
 /// What the server says first.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -179,6 +188,25 @@ pub struct RequestHeader {
     pub len: U32,
 }
 
+/// A request once extended headers are negotiated; a payload of `len` bytes follows where its flags have
+/// [`cmd_flag::PAYLOAD_LEN`].
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct ExtendedRequestHeader {
+    /// [`EXTENDED_REQUEST_MAGIC`].
+    pub magic: U32,
+    /// Of [`cmd_flag`].
+    pub flags: U16,
+    /// One of [`cmd`], or a number we do not know.
+    pub kind: U16,
+    /// The client's own mark, given back in the reply.
+    pub cookie: U64,
+    /// Bytes from the start of the export.
+    pub offset: U64,
+    /// Bytes of payload, or bytes concerned where there is none.
+    pub len: U64,
+}
+
 /// A whole simple reply; data follows only a successful read.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -207,8 +235,28 @@ pub struct ChunkHeader {
     pub len: U32,
 }
 
+/// Head of a reply chunk once extended headers are negotiated; `len` bytes follow.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct ExtendedChunkHeader {
+    /// [`EXTENDED_REPLY_MAGIC`].
+    pub magic: U32,
+    /// [`chunk::FLAG_DONE`] or 0.
+    pub flags: U16,
+    /// One of [`chunk`].
+    pub kind: U16,
+    /// The request's mark.
+    pub cookie: U64,
+    /// The request's offset.
+    pub offset: U64,
+    /// Bytes that follow.
+    pub len: U64,
+}
+
 /// Bytes of a [`RequestHeader`].
 pub const REQUEST_LEN: usize = size_of::<RequestHeader>();
+/// Bytes of an [`ExtendedRequestHeader`].
+pub const EXTENDED_REQUEST_LEN: usize = size_of::<ExtendedRequestHeader>();
 /// Bytes of an [`OptionHeader`].
 pub const OPTION_HEADER_LEN: usize = size_of::<OptionHeader>();
 
@@ -225,6 +273,8 @@ mod tests {
         assert_eq!(REQUEST_LEN, 28);
         assert_eq!(size_of::<SimpleReply>(), 16);
         assert_eq!(size_of::<ChunkHeader>(), 20);
+        assert_eq!(EXTENDED_REQUEST_LEN, 32);
+        assert_eq!(size_of::<ExtendedChunkHeader>(), 32);
     }
 
     #[test]

@@ -41,8 +41,8 @@ fn the_streams_reach_every_item_and_reply() {
     for op in ["Read", "Write", "Flush", "Trim", "WriteZeroes", "Cache", "BlockStatus"] {
         assert!(items.contains(op), "{op} not among {items:?}");
     }
-    // Eleven reasons of refusal (nothing shuts down here), three items besides.
-    assert_eq!(items.len(), 7 + 11 + 3, "{items:?}");
+    // Fourteen reasons of refusal (nothing shuts down here), three items besides.
+    assert_eq!(items.len(), 7 + 14 + 3, "{items:?}");
     // All but NeedMore.
     assert_eq!(replies.len(), 6, "{replies:?}");
 }

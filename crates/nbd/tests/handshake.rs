@@ -1,10 +1,12 @@
 //! The handshake, byte for byte, as a server sees it.
 
-use weir_nbd::wire::{BASE_ALLOCATION, OPTION_MAGIC, OPTION_REPLY_MAGIC, info, opt, rep};
+use weir_nbd::wire::{
+    ALLOCATION_DEPTH, BASE_ALLOCATION, OPTION_MAGIC, OPTION_REPLY_MAGIC, info, opt, rep,
+};
 use weir_nbd::{
-    BlockSizes, CloseReason, Command, Cookie, Denial, ErrorCode, Export, ExportId, Exports,
-    Features, HandshakeState, Item, Negotiated, OPTION_DATA_MAX, OPTIONS_MAX, Op,
-    REPLIES_HIGH_WATER, Session, TlsMode, TransmissionFlags,
+    BlockSizes, CloseReason, Command, Context, Contexts, Cookie, Denial, ErrorCode, Export,
+    ExportId, Exports, Features, HandshakeState, Item, Negotiated, OPTION_DATA_MAX, OPTIONS_MAX,
+    Op, REPLIES_HIGH_WATER, Session, TlsMode, TransmissionFlags,
 };
 
 fn exports() -> Vec<Export> {
@@ -120,8 +122,9 @@ fn option_go_sends_the_requested_information_and_enters_transmission() {
         size: 1 << 30,
         flags,
         block_sizes: BlockSizes::new(1, 4096, 1 << 20).unwrap(),
+        extended_headers: false,
         structured_replies: false,
-        base_allocation: false,
+        contexts: Contexts::NONE,
     };
     assert_eq!(progress.state, HandshakeState::Transmission(negotiated));
     assert_eq!(session.transmission().unwrap().negotiated(), &negotiated);
@@ -207,7 +210,7 @@ fn options_that_are_refused_keep_the_stream_in_step() {
     for (number, data, kind) in [
         (opt::STARTTLS, &b""[..], rep::ERR_POLICY),
         (opt::STARTTLS, b"x", rep::ERR_INVALID),
-        (opt::EXTENDED_HEADERS, b"", rep::ERR_UNSUP),
+        (opt::EXTENDED_HEADERS, b"x", rep::ERR_INVALID),
         (4, b"peek", rep::ERR_UNSUP),
         (u32::MAX, &[0; 70_000], rep::ERR_UNSUP),
         (opt::LIST, b"x", rep::ERR_INVALID),
@@ -232,25 +235,31 @@ fn structured_replies_are_negotiated_once() {
 
 #[test]
 fn block_status_needs_the_context_of_the_same_export() {
-    let contexts = context_data("vm1", &["base:allocation", "qemu:allocation-depth"]);
+    let contexts = context_data("vm1", &["base:allocation", "qemu:allocation-depth", "qemu:x"]);
     let mut session = session(3);
     assert_eq!(only_reply(&mut session, opt::SET_META_CONTEXT, &contexts), rep::ERR_INVALID);
     assert_eq!(only_reply(&mut session, opt::STRUCTURED_REPLY, b""), rep::ACK);
 
     let (_, out) = say(&mut session, &option(opt::SET_META_CONTEXT, &contexts));
-    let granted = [&1_u32.to_be_bytes(), BASE_ALLOCATION.as_bytes()].concat();
-    let expected = [(rep::META_CONTEXT, granted), (rep::ACK, vec![])];
+    let allocation = [&1_u32.to_be_bytes(), BASE_ALLOCATION.as_bytes()].concat();
+    let depth = [&2_u32.to_be_bytes(), ALLOCATION_DEPTH.as_bytes()].concat();
+    let expected =
+        [(rep::META_CONTEXT, allocation), (rep::META_CONTEXT, depth), (rep::ACK, vec![])];
     assert_eq!(replies(opt::SET_META_CONTEXT, &out), expected);
 
     // As clients do, ask and then go; each case from a fresh session.
+    let depth = Contexts::NONE.with(Context::AllocationDepth);
+    let both = depth.with(Context::Allocation);
+    let none = Contexts::NONE;
     for (then, name, allowed) in [
-        (None, "vm1", true),
-        (None, "", false),
-        (Some(context_data("vm1", &["base:"])), "vm1", false),
-        (Some(context_data("vm1", &[])), "vm1", false),
-        (Some(context_data("vm2", &["base:allocation"])), "vm1", false),
-        (Some(vec![0xff; 3]), "vm1", false),
-        (Some(vec![0; OPTION_DATA_MAX + 1]), "vm1", false),
+        (None, "vm1", both),
+        (None, "", none),
+        (Some(context_data("vm1", &["base:"])), "vm1", none),
+        (Some(context_data("vm1", &["qemu:allocation-depth"])), "vm1", depth),
+        (Some(context_data("vm1", &[])), "vm1", none),
+        (Some(context_data("vm2", &["base:allocation"])), "vm1", none),
+        (Some(vec![0xff; 3]), "vm1", none),
+        (Some(vec![0; OPTION_DATA_MAX + 1]), "vm1", none),
     ] {
         let mut input = option(opt::STRUCTURED_REPLY, b"");
         input.extend(option(opt::SET_META_CONTEXT, &contexts));
@@ -262,26 +271,87 @@ fn block_status_needs_the_context_of_the_same_export() {
         let HandshakeState::Transmission(negotiated) = state else { panic!("{state:?}") };
         assert!(negotiated.structured_replies);
         assert!(negotiated.flags.contains(TransmissionFlags::DF));
-        assert_eq!(negotiated.base_allocation, allowed, "after {then:?}, of {name:?}");
+        assert!(!negotiated.flags.contains(TransmissionFlags::BLOCK_STATUS_PAYLOAD));
+        assert_eq!(negotiated.contexts, allowed, "after {then:?}, of {name:?}");
     }
 }
 
 #[test]
 fn contexts_are_listed_by_wildcard_name_or_nothing() {
     for (queries, found) in [
-        (&[][..], true),
-        (&["base:"][..], true),
-        (&["base:allocation"], true),
-        (&["base:other", "qemu:", "no colon"], false),
+        (&[][..], &[BASE_ALLOCATION, ALLOCATION_DEPTH][..]),
+        (&["base:"][..], &[BASE_ALLOCATION]),
+        (&["base:allocation"], &[BASE_ALLOCATION]),
+        (&["base:allocation", "qemu:"], &[BASE_ALLOCATION, ALLOCATION_DEPTH]),
+        (&["qemu:allocation-depth"], &[ALLOCATION_DEPTH]),
+        (&["base:other", "qemu:dirty-bitmap:", "no colon"], &[]),
     ] {
         let data = context_data("vm1", queries);
         let (_, out) = say(&mut session(3), &option(opt::LIST_META_CONTEXT, &data));
-        let listed = [&0_u32.to_be_bytes(), BASE_ALLOCATION.as_bytes()].concat();
-        let mut expected = vec![(rep::ACK, vec![])];
-        if found {
-            expected.insert(0, (rep::META_CONTEXT, listed));
-        }
+        let listed = |name: &&str| [&0_u32.to_be_bytes(), name.as_bytes()].concat();
+        let mut expected: Vec<_> =
+            found.iter().map(|name| (rep::META_CONTEXT, listed(name))).collect();
+        expected.push((rep::ACK, vec![]));
         assert_eq!(replies(opt::LIST_META_CONTEXT, &out), expected, "{queries:?}");
+    }
+}
+
+#[test]
+fn extended_headers_replace_structured_replies_and_need_go() {
+    for structured_first in [false, true] {
+        let mut session = session(3);
+        if structured_first {
+            assert_eq!(only_reply(&mut session, opt::STRUCTURED_REPLY, b""), rep::ACK);
+        }
+        assert_eq!(only_reply(&mut session, opt::EXTENDED_HEADERS, b""), rep::ACK);
+        assert_eq!(only_reply(&mut session, opt::EXTENDED_HEADERS, b""), rep::ERR_INVALID);
+        let refused = only_reply(&mut session, opt::STRUCTURED_REPLY, b"");
+        assert_eq!(refused, rep::ERR_EXT_HEADER_REQD);
+        let contexts = context_data("vm1", &["base:allocation"]);
+        say(&mut session, &option(opt::SET_META_CONTEXT, &contexts));
+        let (state, _) = say(&mut session, &option(opt::GO, &info_data("vm1", &[])));
+        let HandshakeState::Transmission(negotiated) = state else { panic!("{state:?}") };
+        assert!(negotiated.extended_headers && negotiated.structured_replies);
+        let flags = TransmissionFlags::DF.with(TransmissionFlags::BLOCK_STATUS_PAYLOAD);
+        assert!(negotiated.flags.contains(flags));
+        assert_eq!(negotiated.contexts, Contexts::NONE.with(Context::Allocation));
+    }
+    let mut session = session(3);
+    assert_eq!(only_reply(&mut session, opt::EXTENDED_HEADERS, b""), rep::ACK);
+    let (state, out) = say(&mut session, &option(opt::EXPORT_NAME, b"vm1"));
+    assert_eq!((state, out), (HandshakeState::Closed(CloseReason::NeedsGo), vec![]));
+}
+
+#[test]
+fn block_sizes_bind_only_a_client_that_was_told() {
+    let exports = vec![Export {
+        block_sizes: BlockSizes::new(4096, 65_536, 1 << 20).unwrap(),
+        ..exports().remove(1)
+    }];
+    let go = |kinds: &[u16]| option(opt::GO, &info_data("vm1", kinds));
+    let info_first = [option(opt::INFO, &info_data("vm1", &[info::BLOCK_SIZE])), go(&[])].concat();
+    for (input, told) in [
+        (go(&[info::BLOCK_SIZE]), true),
+        (go(&[]), false),
+        (info_first, false),
+        (option(opt::EXPORT_NAME, b"vm1"), false),
+    ] {
+        let mut session = session(3);
+        let state = session.handle_handshake(&input, &exports, &mut Vec::new()).state;
+        let HandshakeState::Transmission(negotiated) = state else { panic!("{state:?}") };
+        let sizes = negotiated.block_sizes;
+        let expected = if told { (4096, 1 << 20) } else { (1, 32 << 20) };
+        assert_eq!((sizes.minimum(), sizes.maximum()), expected);
+        for (offset, len) in [(512, 4096), (4096, 100), (0, 2 << 20)] {
+            let op = Op::Read { whole: false };
+            let read = Command { cookie: Cookie(1), op, fua: false, offset, len };
+            let item = session.transmission().unwrap().parse(&read.to_bytes()).item;
+            match item {
+                Item::Refused(refusal) => assert_eq!(refusal.error, ErrorCode::Invalid),
+                item => assert_eq!(item, Item::Request(read)),
+            }
+            assert_eq!(matches!(item, Item::Refused(_)), told, "{offset} {len}");
+        }
     }
 }
 
@@ -438,7 +508,8 @@ fn tls_starts_once_and_earlier_options_are_forgotten() {
         assert_eq!(only_reply(&mut session, opt::STARTTLS, b""), rep::ERR_INVALID);
         let (state, _) = say(&mut session, &option(opt::GO, &info_data("vm1", &[])));
         let HandshakeState::Transmission(negotiated) = state else { panic!("{state:?}") };
-        assert!(!negotiated.structured_replies && !negotiated.base_allocation);
+        assert!(!negotiated.structured_replies && !negotiated.extended_headers);
+        assert!(negotiated.contexts.is_empty());
     }
 }
 

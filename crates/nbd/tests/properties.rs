@@ -5,12 +5,13 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use weir_nbd::client::{Client, Connected, Connecting, Reply, Wishes};
 use weir_nbd::{
-    BlockSizes, Command, Cookie, ErrorCode, Export, ExportId, Features, HandshakeState, Item, Op,
-    Session, TlsMode, data_chunk, hole_chunk, none_chunk,
+    BlockSizes, Command, Context, Contexts, Cookie, ErrorCode, Export, ExportId, Extent, Features,
+    HandshakeState, Item, Op, ReplyFormat, Session, TlsMode, TransmissionFlags, block_status,
     wire::{OPTION_MAGIC, opt},
 };
 
-const SIZE: u64 = 1 << 20;
+/// More than a request without extended headers can name.
+const SIZE: u64 = 1 << 40;
 
 fn exports(features: Features) -> Vec<Export> {
     vec![Export {
@@ -56,8 +57,17 @@ fn cuts() -> impl Strategy<Value = Vec<usize>> {
     vec(prop_oneof![1..4_usize, 10..60_usize, 500..5000_usize], 1..6)
 }
 
-/// A valid request of structured replies, but for the cookie.
-fn command() -> impl Strategy<Value = Command> {
+const BOTH: Contexts = Contexts::NONE.with(Context::Allocation).with(Context::AllocationDepth);
+
+/// A valid request where both contexts were selected, but for the cookie; of extended headers in what it may ask.
+fn command(extended: bool) -> impl Strategy<Value = Command> {
+    let len_max = if extended { SIZE } else { u32::MAX.into() };
+    let contexts = prop_oneof![
+        Just(BOTH),
+        Just(Contexts::NONE.with(Context::Allocation)),
+        Just(Contexts::NONE.with(Context::AllocationDepth)),
+    ];
+    let contexts = contexts.prop_map(move |some| if extended { some } else { BOTH });
     let op = prop_oneof![
         any::<bool>().prop_map(|whole| Op::Read { whole }),
         Just(Op::Write),
@@ -65,12 +75,14 @@ fn command() -> impl Strategy<Value = Command> {
         Just(Op::Trim),
         any::<[bool; 2]>().prop_map(|[no_hole, fast]| Op::WriteZeroes { no_hole, fast }),
         Just(Op::Cache),
-        any::<bool>().prop_map(|one| Op::BlockStatus { one }),
+        (any::<bool>(), contexts).prop_map(|(one, contexts)| Op::BlockStatus { one, contexts }),
     ];
-    (op, any::<bool>(), 0..SIZE, 1..3000_u32).prop_map(|(op, fua, offset, len)| {
+    let len = prop_oneof![1..3000_u64, 1..len_max];
+    (op, any::<bool>(), 0..SIZE, len).prop_map(|(op, fua, offset, len)| {
         let (offset, len) = match op {
             Op::Flush => (0, 0),
-            _ => (offset, len.min((SIZE - offset) as u32)),
+            Op::Read { .. } | Op::Write => (offset, (1 + len % 3000).min(SIZE - offset)),
+            _ => (offset, len.min(SIZE - offset)),
         };
         Command { cookie: Cookie(0), op, fua, offset, len }
     })
@@ -151,13 +163,13 @@ fn answers(client: &mut Client, bytes: &[u8], cuts: &[usize]) -> (Vec<Reply>, Ve
     (replies, data)
 }
 
-fn wishes(structured: bool, status: bool) -> Wishes {
-    Wishes { export: "vm1".into(), structured_replies: structured, block_status: status }
+fn wishes(structured_replies: bool, extended_headers: bool, contexts: Contexts) -> Wishes {
+    Wishes { export: "vm1".into(), structured_replies, extended_headers, contexts }
 }
 
 /// Bytes that tell where they belong.
-fn content(offset: u64, len: u32) -> impl Iterator<Item = u8> {
-    (offset..offset + u64::from(len)).map(|at| (at.wrapping_mul(0x9e37_79b9) >> 16) as u8)
+fn content(offset: u64, len: u64) -> impl Iterator<Item = u8> {
+    (offset..offset + len).map(|at| (at.wrapping_mul(0x9e37_79b9) >> 16) as u8)
 }
 
 /// An option that does not end the handshake: negotiations, questions about an export, and what no server knows.
@@ -165,6 +177,7 @@ fn harmless_option() -> impl Strategy<Value = Vec<u8>> {
     let contexts = b"\0\0\0\x03vm1\0\0\0\x01\0\0\0\x0fbase:allocation";
     let data = prop_oneof![
         Just((opt::STRUCTURED_REPLY, vec![])),
+        Just((opt::EXTENDED_HEADERS, vec![])),
         Just((opt::SET_META_CONTEXT, contexts.to_vec())),
         Just((opt::INFO, b"\0\0\0\x03vm1\0\0".to_vec())),
         Just((opt::LIST, vec![])),
@@ -196,25 +209,39 @@ proptest! {
     fn both_sides_agree_on_what_was_negotiated(
         features in features(),
         structured: bool,
-        status: bool,
+        extended: bool,
+        wished in prop_oneof![Just(Contexts::NONE), Just(BOTH), Just(BOTH)],
         cuts in cuts(),
     ) {
-        let (mut session, connected) = connect(features, &wishes(structured, status), &cuts);
+        let wishes = wishes(structured, extended, wished);
+        let (mut session, connected) = connect(features, &wishes, &cuts);
+        let has_chunks = structured || extended;
+        let contexts = if has_chunks { wished } else { Contexts::NONE };
         let negotiated = *session.transmission().unwrap().negotiated();
         prop_assert_eq!(negotiated.export, ExportId(5));
         prop_assert_eq!(connected.size, negotiated.size);
         prop_assert_eq!(connected.flags, negotiated.flags);
-        prop_assert_eq!(connected.flags, features.transmission_flags(structured));
+        let mut flags = features.transmission_flags(has_chunks);
+        if extended && !contexts.is_empty() {
+            flags = flags.with(TransmissionFlags::BLOCK_STATUS_PAYLOAD);
+        }
+        prop_assert_eq!(connected.flags, flags);
         prop_assert_eq!(connected.block_sizes, negotiated.block_sizes);
-        prop_assert_eq!(connected.structured_replies, structured);
-        prop_assert_eq!(negotiated.structured_replies, structured);
-        prop_assert_eq!(connected.base_allocation.is_some(), structured && status);
-        prop_assert_eq!(negotiated.base_allocation, structured && status);
+        prop_assert_eq!(connected.structured_replies, has_chunks);
+        prop_assert_eq!(negotiated.structured_replies, has_chunks);
+        prop_assert_eq!(connected.extended_headers, extended);
+        prop_assert_eq!(negotiated.extended_headers, extended);
+        prop_assert_eq!(connected.granted(), contexts);
+        prop_assert_eq!(negotiated.contexts, contexts);
     }
 
     #[test]
-    fn requests_arrive_as_they_were_sent(commands in vec(command(), 1..20), cuts in cuts()) {
-        let (mut session, connected) = connect(everything(), &wishes(true, true), &cuts);
+    fn requests_arrive_as_they_were_sent(
+        (extended, commands) in any::<bool>()
+            .prop_flat_map(|extended| (Just(extended), vec(command(extended), 1..20))),
+        cuts in cuts(),
+    ) {
+        let (mut session, connected) = connect(everything(), &wishes(true, extended, BOTH), &cuts);
         let mut client = Client::new(connected);
         let (mut bytes, mut written, mut sent) = (Vec::new(), Vec::new(), Vec::new());
         for (cookie, command) in (0..).map(Cookie).zip(commands) {
@@ -233,12 +260,16 @@ proptest! {
 
     #[test]
     fn replies_in_any_order_find_their_requests(
-        commands in vec((command(), 0..4_u8), 1..20).prop_shuffle(),
+        (extended, commands) in any::<bool>().prop_flat_map(|extended| {
+            (Just(extended), vec((command(extended), 0..4_u8), 1..20).prop_shuffle())
+        }),
         structured: bool,
         cuts in cuts(),
     ) {
-        let (mut session, connected) = connect(everything(), &wishes(structured, true), &cuts);
+        let wishes = wishes(structured, extended, BOTH);
+        let (mut session, connected) = connect(everything(), &wishes, &cuts);
         let format = session.transmission().unwrap().replies();
+        let structured = format != ReplyFormat::Simple;
         let mut client = Client::new(connected);
         let (mut bytes, mut expected, mut read) = (Vec::new(), Vec::new(), Vec::new());
         let commands: Vec<_> = (0..)
@@ -250,29 +281,48 @@ proptest! {
         for (command, _) in &commands {
             client.request(command, &mut Vec::new());
         }
-        for (Command { cookie, op, offset, len, .. }, how) in commands.into_iter().rev() {
-            if how == 0 || matches!(op, Op::BlockStatus { .. }) {
-                format.error(cookie, ErrorCode::Io, "as told", &mut bytes);
+        for (command, how) in commands.into_iter().rev() {
+            let (Command { cookie, op, offset, len, .. }, mark) = (command, command.mark());
+            if how == 0 {
+                format.error(mark, ErrorCode::Io, "as told", &mut bytes);
                 let message = if structured { "as told".into() } else { String::new() };
                 expected.push(Reply::Error { cookie, error: ErrorCode::Io, offset: None, message });
+            } else if let Op::BlockStatus { one, contexts } = op {
+                // A hole, data, and what is beyond the request.
+                let extents = [(len / 2, true), (len - len / 2, false), (1 << 36, false)];
+                let extents = extents.map(|(len, hole)| Extent { len, hole, zero: hole });
+                block_status(format, &command, &extents, &mut bytes);
+                let told: Vec<Extent> = extents.into_iter().filter(|extent| extent.len > 0).collect();
+                for context in contexts.iter() {
+                    let mut extents = told[..told.len() - 1].to_vec();
+                    extents.truncate(if one { 1 } else { 2 });
+                    if !extended && extents[0].len > 0xffff_0000 {
+                        extents = vec![Extent { len: 0xffff_0000, ..extents[0] }];
+                    }
+                    if context == Context::AllocationDepth {
+                        extents.iter_mut().for_each(|extent| extent.zero = false);
+                    }
+                    expected.push(Reply::Status { cookie, context, extents });
+                }
             } else if matches!(op, Op::Read { .. }) && structured && how == 1 && len > 1 {
                 // A hole, then data, then the end.
                 let hole = len / 2;
-                let (at, rest) = (offset + u64::from(hole), len - hole);
-                bytes.extend_from_slice(&hole_chunk(cookie, offset, hole, false));
-                bytes.extend_from_slice(&data_chunk(cookie, at, rest, false));
+                let (at, rest) = (offset + hole, len - hole);
+                let (short_hole, short_rest) = (hole as u32, rest as u32);
+                bytes.extend_from_slice(&format.hole_chunk(mark, offset, short_hole, false));
+                bytes.extend_from_slice(&format.data_chunk(mark, at, short_rest, false));
                 bytes.extend(content(at, rest));
-                bytes.extend_from_slice(&none_chunk(cookie));
+                bytes.extend_from_slice(&format.none_chunk(mark));
                 read.extend(content(at, rest));
-                expected.push(Reply::Hole { cookie, offset, len: hole });
-                expected.push(Reply::Data { cookie, offset: at, len: rest });
+                expected.push(Reply::Hole { cookie, offset, len: short_hole });
+                expected.push(Reply::Data { cookie, offset: at, len: short_rest });
             } else if matches!(op, Op::Read { .. }) {
-                bytes.extend_from_slice(&format.data(cookie, offset, len));
+                bytes.extend_from_slice(&format.data(mark, len as u32));
                 bytes.extend(content(offset, len));
                 read.extend(content(offset, len));
-                expected.push(Reply::Data { cookie, offset, len });
+                expected.push(Reply::Data { cookie, offset, len: len as u32 });
             } else {
-                bytes.extend_from_slice(&format.done(cookie));
+                bytes.extend_from_slice(&format.done(mark));
             }
             expected.push(Reply::Done { cookie });
         }

@@ -53,7 +53,7 @@ impl Disk {
     /// Asks for `len` bytes at `offset`; `cookie` comes back when they are there.
     pub(super) fn read(&mut self, cookie: u64, offset: u64, len: u32) -> io::Result<()> {
         let op = Op::Read { whole: false };
-        let command = Command { cookie: Cookie(cookie), op, fua: false, offset, len };
+        let command = Command { cookie: Cookie(cookie), op, fua: false, offset, len: len.into() };
         let mut out = Vec::new();
         self.client.request(&command, &mut out);
         self.stream.write_all(&out)

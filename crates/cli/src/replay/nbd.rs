@@ -138,7 +138,8 @@ impl Nbd {
             let cookie = self.cookie;
             self.cookie += 1;
             let offset = job.offset + u64::from(at);
-            let command = Command { cookie: Cookie(cookie), op, fua: false, offset, len };
+            let command =
+                Command { cookie: Cookie(cookie), op, fua: false, offset, len: len.into() };
             {
                 let mut shared = lock(&self.shared);
                 shared.pieces.insert(cookie, job.number);
@@ -227,7 +228,7 @@ fn is_empty(
     len: u32,
 ) -> io::Result<bool> {
     let op = NbdOp::Read { whole: false };
-    let command = Command { cookie: Cookie(u64::MAX), op, fua: false, offset: 0, len };
+    let command = Command { cookie: Cookie(u64::MAX), op, fua: false, offset: 0, len: len.into() };
     let mut head = Vec::new();
     client.request(&command, &mut head);
     out.write_all(&head)?;

@@ -5,11 +5,12 @@ use std::mem;
 use zerocopy::byteorder::big_endian::{U32, U64};
 use zerocopy::{FromBytes, IntoBytes};
 
+use crate::context::{Context, Contexts};
 use crate::export::{BlockSizes, TransmissionFlags};
 use crate::partial::Partial;
 use crate::wire::{
-    BASE_ALLOCATION, FLAG_FIXED_NEWSTYLE, FLAG_NO_ZEROES, Greeting, INIT_MAGIC, OPTION_MAGIC,
-    OPTION_REPLY_MAGIC, OptionHeader, OptionReply, STRING_MAX, info, opt, rep,
+    FLAG_FIXED_NEWSTYLE, FLAG_NO_ZEROES, Greeting, INIT_MAGIC, OPTION_MAGIC, OPTION_REPLY_MAGIC,
+    OptionHeader, OptionReply, STRING_MAX, info, opt, rep,
 };
 
 /// Longest option reply that is read, in bytes: a string of full length and its fixed fields.
@@ -22,8 +23,10 @@ pub struct Wishes {
     pub export: String,
     /// Structured replies, if the server has them.
     pub structured_replies: bool,
-    /// `base:allocation`, if the server has it; needs structured replies.
-    pub block_status: bool,
+    /// Extended headers, if the server has them; where it has not, structured replies if those are wished for.
+    pub extended_headers: bool,
+    /// Metadata contexts, those that the server has; they need structured replies or extended headers.
+    pub contexts: Contexts,
 }
 
 /// What a server granted.
@@ -35,10 +38,24 @@ pub struct Connected {
     pub flags: TransmissionFlags,
     /// Sizes to keep to; the protocol's defaults when the server told none.
     pub block_sizes: BlockSizes,
-    /// Whether replies are structured.
+    /// Whether requests and replies have extended headers.
+    pub extended_headers: bool,
+    /// Whether replies are made of chunks: with extended headers, or structured replies.
     pub structured_replies: bool,
-    /// Metadata context id of `base:allocation`, when it was granted.
-    pub base_allocation: Option<u32>,
+    /// The server's ids of the metadata contexts that it granted, in the order of [`Context::ALL`].
+    pub contexts: [Option<u32>; Context::ALL.len()],
+}
+
+impl Connected {
+    /// The server's id of `context`, if it was granted.
+    pub fn context_id(&self, context: Context) -> Option<u32> {
+        self.contexts[context as usize]
+    }
+
+    /// The contexts that were granted.
+    pub fn granted(&self) -> Contexts {
+        Context::ALL.into_iter().filter(|&context| self.context_id(context).is_some()).collect()
+    }
 }
 
 /// What came of a piece of input.
@@ -82,8 +99,9 @@ pub struct Connecting {
     wishes: Wishes,
     expect: Expect,
     partial: Partial,
+    extended_headers: bool,
     structured_replies: bool,
-    base_allocation: Option<u32>,
+    contexts: [Option<u32>; Context::ALL.len()],
     export: Option<(u64, TransmissionFlags)>,
     block_sizes: BlockSizes,
 }
@@ -110,8 +128,9 @@ impl Connecting {
             wishes,
             expect: Expect::Greeting,
             partial: Partial::default(),
+            extended_headers: false,
             structured_replies: false,
-            base_allocation: None,
+            contexts: [None; Context::ALL.len()],
             export: None,
             block_sizes: BlockSizes::DEFAULT,
         }
@@ -161,7 +180,9 @@ impl Connecting {
                     return Err(ConnectError::NotNbd);
                 }
                 out.extend_from_slice(&u32::from(flags).to_be_bytes());
-                if self.wishes.structured_replies {
+                if self.wishes.extended_headers {
+                    self.ask(opt::EXTENDED_HEADERS, &[], out);
+                } else if self.wishes.structured_replies {
                     self.ask(opt::STRUCTURED_REPLY, &[], out);
                 } else {
                     self.go(out);
@@ -198,9 +219,15 @@ impl Connecting {
         let bad = || ConnectError::BadReply { option, kind, len: data.len() as u32 };
         let last = kind == rep::ACK || kind & rep::ERROR_BIT != 0;
         match (option, kind) {
-            (opt::STRUCTURED_REPLY, _) if last => {
+            (opt::EXTENDED_HEADERS, _)
+                if last && kind != rep::ACK && self.wishes.structured_replies =>
+            {
+                self.ask(opt::STRUCTURED_REPLY, &[], out);
+            }
+            (opt::EXTENDED_HEADERS | opt::STRUCTURED_REPLY, _) if last => {
                 self.structured_replies = kind == rep::ACK;
-                if self.structured_replies && self.wishes.block_status {
+                self.extended_headers = self.structured_replies && option == opt::EXTENDED_HEADERS;
+                if self.structured_replies && !self.wishes.contexts.is_empty() {
                     self.set_meta_context(out);
                 } else {
                     self.go(out);
@@ -208,13 +235,15 @@ impl Connecting {
             }
             (opt::SET_META_CONTEXT, rep::META_CONTEXT) => {
                 let (id, name) = data.split_first_chunk().ok_or_else(bad)?;
-                if name == BASE_ALLOCATION.as_bytes() {
-                    self.base_allocation = Some(u32::from_be_bytes(*id));
+                let known =
+                    self.wishes.contexts.iter().find(|known| known.name().as_bytes() == name);
+                if let Some(context) = known {
+                    self.contexts[context as usize] = Some(u32::from_be_bytes(*id));
                 }
             }
             (opt::SET_META_CONTEXT, _) if last => {
                 if kind != rep::ACK {
-                    self.base_allocation = None;
+                    self.contexts = [None; Context::ALL.len()];
                 }
                 self.go(out);
             }
@@ -225,8 +254,9 @@ impl Connecting {
                     size,
                     flags,
                     block_sizes: self.block_sizes,
+                    extended_headers: self.extended_headers,
                     structured_replies: self.structured_replies,
-                    base_allocation: self.base_allocation,
+                    contexts: self.contexts,
                 }));
             }
             (opt::GO, _) if last => {
@@ -258,15 +288,15 @@ impl Connecting {
     }
 
     fn set_meta_context(&mut self, out: &mut Vec<u8>) {
-        let name = self.wishes.export.clone();
-        let parts: [&[u8]; 5] = [
-            &(name.len() as u32).to_be_bytes(),
-            name.as_bytes(),
-            &1_u32.to_be_bytes(),
-            &(BASE_ALLOCATION.len() as u32).to_be_bytes(),
-            BASE_ALLOCATION.as_bytes(),
-        ];
-        self.ask(opt::SET_META_CONTEXT, &parts, out);
+        let Wishes { export, contexts, .. } = self.wishes.clone();
+        let mut data = (export.len() as u32).to_be_bytes().to_vec();
+        data.extend_from_slice(export.as_bytes());
+        data.extend_from_slice(&(contexts.len() as u32).to_be_bytes());
+        for context in contexts.iter() {
+            data.extend_from_slice(&(context.name().len() as u32).to_be_bytes());
+            data.extend_from_slice(context.name().as_bytes());
+        }
+        self.ask(opt::SET_META_CONTEXT, &[&data], out);
     }
 
     fn go(&mut self, out: &mut Vec<u8>) {

@@ -8,15 +8,17 @@ use zerocopy::{FromZeros, IntoBytes};
 use super::Connected;
 use crate::block_status::Extent;
 use crate::command::{Command, Cookie, Op};
+use crate::context::{Context, Contexts};
 use crate::error::ErrorCode;
 use crate::partial::Partial;
 use crate::wire::{
-    ChunkHeader, REQUEST_MAGIC, RequestHeader, SIMPLE_REPLY_MAGIC, STATE_HOLE, STATE_ZERO,
-    STRING_MAX, STRUCTURED_REPLY_MAGIC, SimpleReply, chunk, cmd,
+    ChunkHeader, EXTENDED_REPLY_MAGIC, EXTENDED_REQUEST_MAGIC, ExtendedChunkHeader,
+    ExtendedRequestHeader, REQUEST_MAGIC, RequestHeader, SIMPLE_REPLY_MAGIC, STATE_HOLE,
+    STATE_ZERO, STRING_MAX, STRUCTURED_REPLY_MAGIC, SimpleReply, chunk, cmd,
 };
 
 /// Longest chunk body that is held, in bytes: the 2^20 extents a server should not exceed.
-const BODY_MAX: u32 = 4 + (8 << 20);
+const BODY_MAX: u32 = 8 + (16 << 20);
 
 /// One step of [`Client::parse`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,10 +60,12 @@ pub enum Reply {
         /// Bytes, at least 1.
         len: u32,
     },
-    /// Extents from the request's offset on, at least one.
+    /// Extents of one context from the request's offset on, at least one.
     Status {
         /// The request.
         cookie: Cookie,
+        /// What they tell; of allocation depth, whether they are holes.
+        context: Context,
         /// They follow each other.
         extents: Vec<Extent>,
     },
@@ -109,13 +113,19 @@ pub enum ReplyError {
     /// A simple reply where a structured one must be.
     #[error("simple reply to a request that needs a structured one")]
     NotStructured,
+    /// The server called a block status done without a context that was asked for.
+    #[error("block status ended without {}", context.name())]
+    NoStatus {
+        /// The first one that is missing.
+        context: Context,
+    },
     /// The server called a read done without all of its data.
     #[error("read ended after {got} of {len} bytes")]
     Short {
         /// What came.
         got: u64,
         /// What was asked.
-        len: u32,
+        len: u64,
     },
 }
 
@@ -133,9 +143,11 @@ pub struct Client {
 struct InFlight {
     op: Op,
     offset: u64,
-    len: u32,
+    len: u64,
     /// Bytes of a read that were described so far.
     got: u64,
+    /// Contexts of a block status that were told so far.
+    told: Contexts,
     failed: bool,
 }
 
@@ -144,6 +156,7 @@ enum Expect {
     Magic,
     Simple,
     Chunk,
+    ExtendedChunk,
     /// Offset of a data chunk, then its data.
     DataOffset {
         header: ChunkHeader,
@@ -184,20 +197,40 @@ impl Client {
     }
 
     /// Appends the request to `out`; the payload of a write is the caller's to send after it. The
-    /// command is sent as it is: a foolish one is the server's to refuse.
+    /// command is sent as it is: a foolish one is the server's to refuse. A block status for some of the granted contexts
+    /// needs extended headers; without them the server is asked for all.
     ///
     /// # Panics
     /// When a request with this cookie is in flight: their replies could not be told apart.
     pub fn request(&mut self, command: &Command, out: &mut Vec<u8>) {
-        let Command { cookie, op, offset, len, .. } = *command;
-        let asked = InFlight { op, offset, len, got: 0, failed: false };
+        let Command { cookie, mut op, offset, len, .. } = *command;
+        match (&mut op, self.connected.extended_headers) {
+            (Op::BlockStatus { contexts, .. }, true) if *contexts != self.connected.granted() => {
+                let ids = contexts.iter().map(|context| self.connected.context_id(context));
+                let ids: Vec<u32> = ids.map(|id| id.unwrap_or(0)).collect();
+                out.extend_from_slice(&command.to_extended_bytes_with_ids(&ids));
+            }
+            (_, true) => out.extend_from_slice(&command.to_extended_bytes()),
+            (op, false) => {
+                if let Op::BlockStatus { contexts, .. } = op {
+                    *contexts = self.connected.granted();
+                }
+                out.extend_from_slice(&command.to_bytes());
+            }
+        }
+        let asked = InFlight { op, offset, len, got: 0, told: Contexts::NONE, failed: false };
         let before = self.in_flight.insert(cookie, asked);
         assert!(before.is_none(), "cookie {:#x} is in flight already", cookie.0);
-        out.extend_from_slice(&command.to_bytes());
     }
 
     /// Appends the polite end to `out`; nothing may be sent after it.
     pub fn disconnect(&mut self, out: &mut Vec<u8>) {
+        if self.connected.extended_headers {
+            let mut header = ExtendedRequestHeader::new_zeroed();
+            header.magic = EXTENDED_REQUEST_MAGIC.into();
+            header.kind = cmd::DISC.into();
+            return out.extend_from_slice(header.as_bytes());
+        }
         let mut header = RequestHeader::new_zeroed();
         header.magic = REQUEST_MAGIC.into();
         header.kind = cmd::DISC.into();
@@ -217,6 +250,7 @@ impl Client {
                 // The magic is read already.
                 Expect::Simple => size_of::<SimpleReply>() - 4,
                 Expect::Chunk => size_of::<ChunkHeader>() - 4,
+                Expect::ExtendedChunk => size_of::<ExtendedChunkHeader>() - 4,
                 Expect::DataOffset { .. } => 8,
                 Expect::Body { header } => header.len.get() as usize,
                 Expect::Payload { left, .. } if rest.is_empty() => {
@@ -252,6 +286,12 @@ impl Client {
         match self.expect {
             Expect::Magic => {
                 self.expect = match word(message) {
+                    EXTENDED_REPLY_MAGIC if self.connected.extended_headers => {
+                        Expect::ExtendedChunk
+                    }
+                    magic if self.connected.extended_headers => {
+                        return Err(ReplyError::Magic { magic });
+                    }
                     SIMPLE_REPLY_MAGIC => Expect::Simple,
                     STRUCTURED_REPLY_MAGIC if self.connected.structured_replies => Expect::Chunk,
                     magic => return Err(ReplyError::Magic { magic }),
@@ -266,6 +306,11 @@ impl Client {
                 let mut bytes = [0; size_of::<ChunkHeader>()];
                 bytes[4..].copy_from_slice(message);
                 self.chunk(zerocopy::transmute!(bytes))
+            }
+            Expect::ExtendedChunk => {
+                let mut bytes = [0; size_of::<ExtendedChunkHeader>()];
+                bytes[4..].copy_from_slice(message);
+                self.extended_chunk(zerocopy::transmute!(bytes))
             }
             Expect::DataOffset { header } => self.data(header, long(message)).map(Some),
             Expect::Body { header } => self.body(header, message).map(Some),
@@ -289,7 +334,9 @@ impl Client {
         let InFlight { op, offset, len, .. } = *asked;
         match op {
             Op::Read { .. } if len > 0 => {
-                asked.got = u64::from(len);
+                asked.got = len;
+                // Longer ones fit no request of this form.
+                let len = u32::try_from(len).unwrap_or(u32::MAX);
                 self.expect = Expect::Payload { cookie, left: len, last: true };
                 Ok(Some(Reply::Data { cookie, offset, len }))
             }
@@ -300,18 +347,35 @@ impl Client {
         }
     }
 
+    /// The head of the other form with the same fields; its offset is the request's.
+    fn extended_chunk(&mut self, header: ExtendedChunkHeader) -> Result<Option<Reply>, ReplyError> {
+        let len = u32::try_from(header.len.get()).unwrap_or(u32::MAX);
+        let asked = self.asked(Cookie(header.cookie.get()))?;
+        if asked.offset != header.offset.get() || u64::from(len) != header.len.get() {
+            return Err(ReplyError::BadChunk { kind: header.kind.get(), len });
+        }
+        let ExtendedChunkHeader { magic, flags, kind, cookie, .. } = header;
+        self.chunk(ChunkHeader { magic, flags, kind, cookie, len: len.into() })
+    }
+
     fn chunk(&mut self, header: ChunkHeader) -> Result<Option<Reply>, ReplyError> {
         let (kind, len) = (header.kind.get(), header.len.get());
         let cookie = Cookie(header.cookie.get());
+        let is_extended = self.connected.extended_headers;
         let op = self.asked(cookie)?.op;
         let reads = matches!(op, Op::Read { .. });
         let fits = match kind {
             chunk::NONE => len == 0 && is_last(&header),
             chunk::OFFSET_DATA => reads && len > 8,
             chunk::OFFSET_HOLE => reads && len == 12,
-            chunk::BLOCK_STATUS => {
+            chunk::BLOCK_STATUS | chunk::BLOCK_STATUS_EXT => {
+                let (fits, least) = match (kind, is_extended) {
+                    (chunk::BLOCK_STATUS, false) => (len % 8 == 4, 12),
+                    (chunk::BLOCK_STATUS_EXT, true) => (len % 16 == 8, 24),
+                    _ => (false, 0),
+                };
                 let asked = matches!(op, Op::BlockStatus { .. });
-                asked && len >= 12 && len % 8 == 4 && len <= BODY_MAX
+                asked && fits && (least..=BODY_MAX).contains(&len)
             }
             _ => kind & chunk::ERROR_BIT != 0 && (6..=STRING_MAX as u32 + 64).contains(&len),
         };
@@ -343,15 +407,34 @@ impl Client {
                 self.describe(&header, offset, len)?;
                 Ok(Reply::Hole { cookie, offset, len })
             }
-            chunk::BLOCK_STATUS => {
-                if Some(word(body)) != self.connected.base_allocation {
+            kind @ (chunk::BLOCK_STATUS | chunk::BLOCK_STATUS_EXT) => {
+                let id = Some(word(body));
+                let connected = self.connected;
+                let asked = self.asked(cookie)?;
+                let Op::BlockStatus { contexts, .. } = asked.op else { return Err(bad) };
+                let is_meant = |&context: &Context| connected.context_id(context) == id;
+                let Some(context) = contexts.iter().find(is_meant) else { return Err(bad) };
+                if asked.told.contains(context) {
                     return Err(bad);
                 }
-                let extents: Vec<Extent> = body[4..].chunks_exact(8).map(extent).collect();
+                asked.told = asked.told.with(context);
+                let extents: Vec<Extent> = if kind == chunk::BLOCK_STATUS {
+                    let pairs = body[4..].chunks_exact(8);
+                    pairs.map(|pair| extent(context, word(pair).into(), word(&pair[4..]))).collect()
+                } else {
+                    let pairs = body[8..].chunks_exact(16);
+                    // No context that we know has more than 32 bits of status.
+                    if word(&body[4..]) as usize != pairs.len()
+                        || pairs.clone().any(|pair| word(&pair[8..]) != 0)
+                    {
+                        return Err(bad);
+                    }
+                    pairs.map(|pair| extent(context, long(pair), word(&pair[12..]))).collect()
+                };
                 if extents.iter().any(|extent| extent.len == 0) {
                     return Err(bad);
                 }
-                Ok(Reply::Status { cookie, extents })
+                Ok(Reply::Status { cookie, context, extents })
             }
             kind => {
                 let error = ErrorCode::from_number(word(body)).ok_or(bad)?;
@@ -373,22 +456,27 @@ impl Client {
     fn describe(&mut self, header: &ChunkHeader, offset: u64, len: u32) -> Result<(), ReplyError> {
         let asked = self.asked(Cookie(header.cookie.get()))?;
         let start = offset.checked_sub(asked.offset);
-        let fits = start.is_some_and(|start| {
-            start <= u64::from(asked.len) && u64::from(len) <= u64::from(asked.len) - start
-        });
-        asked.got += u64::from(len);
+        let fits =
+            start.is_some_and(|start| start <= asked.len && u64::from(len) <= asked.len - start);
+        asked.got = asked.got.saturating_add(len.into());
         // More than was asked in sum means that pieces overlap.
-        if !fits || len == 0 || asked.got > u64::from(asked.len) {
+        if !fits || len == 0 || asked.got > asked.len {
             return Err(ReplyError::BadChunk { kind: header.kind.get(), len: header.len.get() });
         }
         Ok(())
     }
 
     fn finish(&mut self, cookie: Cookie) -> Result<(), ReplyError> {
-        let InFlight { op, len, got, failed, .. } = *self.asked(cookie)?;
+        let InFlight { op, len, got, told, failed, .. } = *self.asked(cookie)?;
         self.in_flight.remove(&cookie);
-        if matches!(op, Op::Read { .. }) && !failed && got < u64::from(len) {
+        if matches!(op, Op::Read { .. }) && !failed && got < len {
             return Err(ReplyError::Short { got, len });
+        }
+        if let Op::BlockStatus { contexts, .. } = op
+            && !failed
+            && let Some(context) = contexts.iter().find(|&context| !told.contains(context))
+        {
+            return Err(ReplyError::NoStatus { context });
         }
         Ok(())
     }
@@ -410,12 +498,13 @@ fn is_last(header: &ChunkHeader) -> bool {
     header.flags.get() & chunk::FLAG_DONE != 0
 }
 
-fn extent(bytes: &[u8]) -> Extent {
-    let flags = word(&bytes[4..]);
-    Extent {
-        len: u64::from(word(bytes)),
-        hole: flags & STATE_HOLE != 0,
-        zero: flags & STATE_ZERO != 0,
+fn extent(context: Context, len: u64, status: u32) -> Extent {
+    match context {
+        Context::Allocation => {
+            let (hole, zero) = (status & STATE_HOLE != 0, status & STATE_ZERO != 0);
+            Extent { len, hole, zero }
+        }
+        Context::AllocationDepth => Extent { len, hole: status == 0, zero: false },
     }
 }
 

@@ -1,7 +1,7 @@
 //! The client under any bytes from a server.
 
 use weir_nbd::client::{Client, ConnectError, Connected, Connecting, Reply, ReplyError, Wishes};
-use weir_nbd::{BlockSizes, Command, Cookie, Op, TransmissionFlags};
+use weir_nbd::{BlockSizes, Command, Context, Contexts, Cookie, Op, TransmissionFlags};
 
 use super::{Cuts, server_script, split};
 
@@ -16,12 +16,17 @@ pub fn client(data: &[u8]) -> Vec<Reply> {
         assert_eq!(whole, connect(settings, &stream, Cuts::new(cuts)));
         Vec::new()
     } else {
-        let stream = if raw { rest.to_vec() } else { server_script::replies(rest) };
+        let stream = match (raw, settings & 16 != 0) {
+            (true, _) => rest.to_vec(),
+            (false, extended) => server_script::replies(rest, extended),
+        };
         let whole = replies(settings, &stream, Cuts::NONE);
         assert_eq!(whole, replies(settings, &stream, Cuts::new(cuts)));
         whole.0
     }
 }
+
+const BOTH: Contexts = Contexts::NONE.with(Context::Allocation).with(Context::AllocationDepth);
 
 type ConnectTranscript = (Vec<u8>, Result<Option<Connected>, ConnectError>);
 
@@ -29,7 +34,8 @@ fn connect(settings: u8, mut stream: &[u8], mut cuts: Cuts<'_>) -> ConnectTransc
     let mut connecting = Connecting::new(Wishes {
         export: "x".into(),
         structured_replies: settings & 2 != 0,
-        block_status: settings & 4 != 0,
+        extended_headers: settings & 16 != 0,
+        contexts: if settings & 4 != 0 { BOTH } else { Contexts::NONE },
     });
     let mut out = Vec::new();
     while !stream.is_empty() {
@@ -52,14 +58,15 @@ fn replies(
         size: 1 << 20,
         flags: TransmissionFlags::HAS_FLAGS,
         block_sizes: BlockSizes::DEFAULT,
-        structured_replies: settings & 2 != 0,
-        base_allocation: (settings & 4 != 0).then_some(1),
+        extended_headers: settings & 16 != 0,
+        structured_replies: settings & 18 != 0,
+        contexts: [(settings & 4 != 0).then_some(1), (settings & 32 != 0).then_some(2)],
     });
     let ops = [
         Op::Read { whole: false },
         Op::Write,
         Op::Flush,
-        Op::BlockStatus { one: false },
+        Op::BlockStatus { one: false, contexts: BOTH },
         Op::Read { whole: true },
     ];
     for (cookie, op) in (0..).zip(ops) {

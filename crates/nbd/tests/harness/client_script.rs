@@ -1,6 +1,6 @@
 //! Scripts of a client, nearly right: raw bytes seldom get past the first magic.
 
-use weir_nbd::wire::{OPTION_MAGIC, REQUEST_MAGIC, cmd, opt};
+use weir_nbd::wire::{EXTENDED_REQUEST_MAGIC, OPTION_MAGIC, REQUEST_MAGIC, cmd, cmd_flag, opt};
 
 use super::Data;
 
@@ -9,7 +9,7 @@ use super::Data;
 pub(super) fn stream(data: &[u8]) -> Vec<u8> {
     let mut data = Data(data);
     let mut out = vec![0, 0, 0, 3];
-    let mut chosen = false;
+    let (mut chosen, mut extended) = (false, false);
     while !data.0.is_empty() {
         let verb = data.byte();
         match verb % 16 {
@@ -17,27 +17,37 @@ pub(super) fn stream(data: &[u8]) -> Vec<u8> {
                 let len = usize::from(data.byte());
                 out.extend(data.take(len));
             }
-            _ if chosen => request(&mut data, &mut out),
-            verb => chosen = options(verb, &mut data, &mut out),
+            _ if chosen => request(&mut data, extended, &mut out),
+            verb => chosen = options(verb, &mut data, &mut extended, &mut out),
         }
     }
     out
 }
 
 /// One option, or two that go together; true when an export is chosen by it.
-fn options(verb: u8, data: &mut Data<'_>, out: &mut Vec<u8>) -> bool {
+fn options(verb: u8, data: &mut Data<'_>, extended: &mut bool, out: &mut Vec<u8>) -> bool {
     let choice = data.byte();
     match verb {
         1 | 2 => {
             let len = usize::from(data.byte() % 32);
-            option(u32::from(choice % 16), data.take(len), out);
+            let data = data.take(len);
+            *extended |= u32::from(choice % 16) == opt::EXTENDED_HEADERS && data.is_empty();
+            option(u32::from(choice % 16), data, out);
         }
         3..=7 => {
             let number = [opt::SET_META_CONTEXT, opt::LIST_META_CONTEXT][usize::from(verb == 3)];
             let query = [&b"base:allocation"[..], b"base:allocation", b"base:", b"x:y"];
             let query = query[usize::from(choice >> 6)];
-            let queries = [&[0, 0, 0, 1, 0, 0, 0][..], &[query.len() as u8], query].concat();
-            option(opt::STRUCTURED_REPLY, &[], out);
+            let depth = b"qemu:allocation-depth";
+            let count = 1 + (choice >> 5 & 1);
+            let mut queries =
+                [&[0, 0, 0, count, 0, 0, 0][..], &[query.len() as u8], query].concat();
+            if count > 1 {
+                queries.extend([&[0, 0, 0, depth.len() as u8][..], depth].concat());
+            }
+            let headers = [opt::STRUCTURED_REPLY, opt::EXTENDED_HEADERS][usize::from(verb > 4)];
+            *extended |= headers == opt::EXTENDED_HEADERS;
+            option(headers, &[], out);
             option(number, &[&name(choice)[..], &queries].concat(), out);
         }
         8 => {
@@ -71,7 +81,7 @@ fn option(number: u32, data: &[u8], out: &mut Vec<u8>) {
 }
 
 /// A request whose range is right, or near the edges that matter; a write with its payload.
-fn request(data: &mut Data<'_>, out: &mut Vec<u8>) {
+fn request(data: &mut Data<'_>, extended: bool, out: &mut Vec<u8>) {
     let (what, flags, offset, len) = (data.byte(), data.byte(), data.byte(), data.byte());
     let kind = match u16::from(what % 10) {
         // The end should not come too soon.
@@ -98,15 +108,40 @@ fn request(data: &mut Data<'_>, out: &mut Vec<u8>) {
     };
     let (offset, len) = match kind {
         cmd::FLUSH if what & 0x80 != 0 => (0, 0),
-        _ => (near(offset), near(len) as u32),
+        _ => (near(offset), near(len)),
     };
-    out.extend(REQUEST_MAGIC.to_be_bytes());
-    out.extend(u16::from(flags).to_be_bytes());
-    out.extend(kind.to_be_bytes());
-    out.extend([0, 0, 0, 0, 0, 0, what, offset as u8]);
-    out.extend(offset.to_be_bytes());
+    let mut head = |magic: u32, flags: u16| {
+        out.extend(magic.to_be_bytes());
+        out.extend(flags.to_be_bytes());
+        out.extend(kind.to_be_bytes());
+        out.extend([0, 0, 0, 0, 0, 0, what, offset as u8]);
+        out.extend(offset.to_be_bytes());
+    };
+    if !extended {
+        head(REQUEST_MAGIC, flags.into());
+        out.extend((len as u32).to_be_bytes());
+        if kind == cmd::WRITE && len < 1 << 16 {
+            out.resize(out.len() + len as usize, 0xda);
+        }
+        return;
+    }
+    // A write says that it has a payload, but for some; of other requests some do.
+    let is_odd = what >> 5 == 7;
+    let filters = kind == cmd::BLOCK_STATUS && what & 1 != 0;
+    let payload = if (kind == cmd::WRITE) != is_odd || filters { cmd_flag::PAYLOAD_LEN } else { 0 };
+    head(EXTENDED_REQUEST_MAGIC, u16::from(flags) | payload);
+    if filters {
+        let ids = usize::from(offset as u8 % 4);
+        let list = [[0, 0, 0, 1 + (flags & 3)], [0, 0, 0, 2], [0, 0, 0, 1]];
+        out.extend((8 + 4 * ids as u64).to_be_bytes());
+        out.extend(len.to_be_bytes());
+        out.extend(&list.concat()[..4 * ids]);
+        return;
+    }
     out.extend(len.to_be_bytes());
-    if kind == cmd::WRITE && len < 1 << 16 {
+    let has_payload =
+        kind == cmd::WRITE || (payload | u16::from(flags)) & cmd_flag::PAYLOAD_LEN != 0;
+    if has_payload && len < 1 << 16 {
         out.resize(out.len() + len as usize, 0xda);
     }
 }

@@ -2,9 +2,9 @@
 
 use weir_nbd::client::{Client, Connected, Reply};
 use weir_nbd::{
-    BASE_ALLOCATION_ID, BlockSizes, CloseReason, Command, DRAIN_MAX, ErrorCode, Export, ExportId,
-    Exports, Extent, Features, HandshakeState, Item, Negotiated, OPTION_DATA_MAX, Op,
-    REPLIES_HIGH_WATER, Refusal, Session, TlsMode, Transmission, TransmissionFlags, block_status,
+    BlockSizes, CloseReason, Command, Context, DRAIN_MAX, ErrorCode, Export, ExportId, Exports,
+    Extent, Features, HandshakeState, Item, Negotiated, OPTION_DATA_MAX, Op, REPLIES_HIGH_WATER,
+    Refusal, Session, TlsMode, Transmission, TransmissionFlags, block_status,
 };
 
 use super::{Cuts, client_script, split};
@@ -142,7 +142,7 @@ fn requests(
         match parsed.item {
             Item::NeedMore { bytes } => {
                 assert!(piece.is_empty());
-                assert!((1..=DRAIN_MAX as usize + 28).contains(&bytes));
+                assert!((1..=DRAIN_MAX as usize + 32).contains(&bytes));
                 return true;
             }
             Item::Payload { len } => {
@@ -160,7 +160,7 @@ fn requests(
             }
             Item::Write(command) => {
                 assert!(command.op == Op::Write && owed == 0);
-                assert_eq!(transmission.payload_remaining(), command.len);
+                assert_eq!(u64::from(transmission.payload_remaining()), command.len);
                 check(transmission.negotiated(), &command);
                 answer(transmission, &command, &mut transcript.replies);
             }
@@ -178,21 +178,25 @@ fn requests(
 /// What [`Command`] promises.
 fn check(negotiated: &Negotiated, command: &Command) {
     let Command { op, offset, len, .. } = *command;
-    let end = offset.checked_add(u64::from(len)).expect("no range overflows");
+    let end = offset.checked_add(len).expect("no range overflows");
     assert!(end <= negotiated.size, "{command:?}");
-    assert_eq!((offset | u64::from(len)) % u64::from(negotiated.block_sizes.minimum()), 0);
+    assert_eq!((offset | len) % u64::from(negotiated.block_sizes.minimum()), 0);
     assert_eq!(len == 0, op == Op::Flush, "{command:?}");
     if matches!(op, Op::Read { .. } | Op::Write) {
-        assert!(len <= negotiated.block_sizes.maximum());
+        assert!(len <= negotiated.block_sizes.maximum().into());
     }
     let writes = matches!(op, Op::Write | Op::Trim | Op::WriteZeroes { .. });
     assert!(!(writes && negotiated.flags.contains(TransmissionFlags::READ_ONLY)));
     assert!(!command.fua || negotiated.flags.contains(TransmissionFlags::FUA));
-    if matches!(op, Op::BlockStatus { .. }) {
-        assert!(negotiated.base_allocation && negotiated.structured_replies);
+    if let Op::BlockStatus { contexts, .. } = op {
+        assert!(!contexts.is_empty() && negotiated.structured_replies);
+        assert!(contexts.iter().all(|context| negotiated.contexts.contains(context)));
+        assert!(contexts == negotiated.contexts || negotiated.extended_headers);
     }
     // What we understood is what a client would have said.
-    let again = Transmission::new(*negotiated).parse(&command.to_bytes());
+    let mut request = Vec::new();
+    Client::new(connected(negotiated)).request(command, &mut request);
+    let again = Transmission::new(*negotiated).parse(&request);
     assert!(matches!(again.item, Item::Request(c) | Item::Write(c) if c == *command));
 }
 
@@ -203,10 +207,10 @@ fn answer(transmission: &Transmission, command: &Command, replies: &mut Vec<u8>)
     let fails = command.cookie.0 % 5 == 1;
     match command.op {
         _ if fails => {
-            format.error_at(command.cookie, ErrorCode::Io, command.offset, "as told", &mut reply);
+            format.error_at(command.mark(), ErrorCode::Io, command.offset, "as told", &mut reply);
         }
         Op::Read { .. } => {
-            reply.extend_from_slice(&format.data(command.cookie, command.offset, command.len));
+            reply.extend_from_slice(&format.data(command.mark(), command.len as u32));
             reply.resize(reply.len() + command.len as usize, 0xda);
         }
         Op::BlockStatus { .. } => {
@@ -215,9 +219,10 @@ fn answer(transmission: &Transmission, command: &Command, replies: &mut Vec<u8>)
                 hole: i % 2 == 0,
                 zero: i == 2,
             });
-            assert!(block_status(command, extents, &mut reply) > 0);
+            let extents: Vec<Extent> = extents.collect();
+            assert!(block_status(format, command, &extents, &mut reply) > 0);
         }
-        _ => reply.extend_from_slice(&format.done(command.cookie)),
+        _ => reply.extend_from_slice(&format.done(command.mark())),
     }
     let last = understand(transmission.negotiated(), command, &reply);
     assert_eq!(last.is_some(), fails);
@@ -230,21 +235,28 @@ fn refuse(transmission: &Transmission, refusal: &Refusal, replies: &mut Vec<u8>)
     let start = replies.len();
     transmission.replies().refusal(refusal, replies);
     // Whatever was asked: an error fits every request.
-    let op = Op::Read { whole: true };
-    let command = Command { cookie: refusal.cookie, op, fua: false, offset: 0, len: 1 };
+    let (op, offset) = (Op::Read { whole: true }, refusal.mark.offset);
+    let command = Command { cookie: refusal.mark.cookie, op, fua: false, offset, len: 1 };
     let told = understand(transmission.negotiated(), &command, &replies[start..]);
     assert_eq!(told, Some(refusal.error));
 }
 
-/// The error in a reply, which must be a whole one.
-fn understand(negotiated: &Negotiated, command: &Command, reply: &[u8]) -> Option<ErrorCode> {
-    let mut client = Client::new(Connected {
+/// What the client of a connection knows.
+fn connected(negotiated: &Negotiated) -> Connected {
+    let id = |context: Context| negotiated.contexts.contains(context).then_some(context.id());
+    Connected {
         size: negotiated.size,
         flags: negotiated.flags,
         block_sizes: negotiated.block_sizes,
+        extended_headers: negotiated.extended_headers,
         structured_replies: negotiated.structured_replies,
-        base_allocation: negotiated.base_allocation.then_some(BASE_ALLOCATION_ID),
-    });
+        contexts: Context::ALL.map(id),
+    }
+}
+
+/// The error in a reply, which must be a whole one.
+fn understand(negotiated: &Negotiated, command: &Command, reply: &[u8]) -> Option<ErrorCode> {
+    let mut client = Client::new(connected(negotiated));
     client.request(command, &mut Vec::new());
     let mut rest = reply;
     let mut failed = None;

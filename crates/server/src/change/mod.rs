@@ -481,6 +481,7 @@ async fn start(
         backend: opened.backend,
         model: opened.model,
         engine: device.engine,
+        part_bytes_max: device::PART_BYTES_MAX,
         cache: device.cache,
         settings: settings::settings(new, new, index),
         registry: Arc::clone(&running.shared.registry),

@@ -2,7 +2,6 @@
 
 use tracing::info;
 use weir_engine::Instant;
-use weir_nbd::ends_in_disconnect;
 
 use super::reactor::{DeviceIo, Reactor};
 use super::token::Token;
@@ -17,9 +16,13 @@ const UNREAD_MAX: u64 = 12 << 20;
 impl DeviceIo {
     /// Whether what a connection has sent and is not read yet ends in a disconnect request. Its client is gone, so it gets
     /// no longer; the kernel bounds it, as the socket's buffer.
-    fn has_disconnect_ahead(&self, key: usize) -> bool {
-        let connection = &self.connections[key];
-        let Some(socket) = &connection.socket else { return false };
+    fn has_disconnect_ahead(&mut self, key: usize) -> bool {
+        let connection = &mut self.connections[key];
+        let (Some(socket), Some(transmission)) =
+            (&connection.socket, connection.session.transmission())
+        else {
+            return false;
+        };
         let unread = self.ring.unread(socket);
         let Ok(unread) = usize::try_from(unread.min(UNREAD_MAX)) else { return false };
         let rest = connection.stalled.as_ref().and_then(|stalled| stalled.rest.as_ref());
@@ -27,7 +30,7 @@ impl DeviceIo {
         let from = ahead.len();
         ahead.resize(from + unread, 0);
         let len = self.ring.peek(socket, &mut ahead[from..]);
-        ends_in_disconnect(&ahead[..from + len])
+        transmission.is_disconnect_at_end_of(&ahead[..from + len])
     }
 
     /// Lets go of a connection that another thread has now.

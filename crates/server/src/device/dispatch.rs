@@ -45,8 +45,13 @@ impl Dispatching {
     }
 
     /// The extents of the request that [`DeviceIo::look`] has answered last.
-    pub(super) fn take_extents(&mut self) -> std::vec::Drain<'_, Extent> {
-        self.extents.drain(..)
+    pub(super) fn extents(&self) -> &[Extent] {
+        &self.extents
+    }
+
+    /// They are told.
+    pub(super) fn clear_extents(&mut self) {
+        self.extents.clear();
     }
 }
 
@@ -161,12 +166,13 @@ impl DeviceIo {
             }
             Origin::Cache(_) => false,
         };
-        if let (true, Op::BlockStatus { one }) = (is_asked_for, pending.command.op) {
+        if let (true, Op::BlockStatus { one, .. }) = (is_asked_for, pending.command.op) {
             let most = if one { 1 } else { EXTENTS_PER_ANSWER };
-            let asked = pending.extent;
-            let end = asked.offset + u64::from(asked.len);
-            let mut at = asked.offset
-                + self.dispatching.extents.iter().map(|extent| extent.len).sum::<u64>();
+            // Of a long range the engine has the start alone: that it is asked for is what it costs.
+            let start = pending.extent.offset;
+            let end = start + pending.command.len;
+            let mut at =
+                start + self.dispatching.extents.iter().map(|extent| extent.len).sum::<u64>();
             while at < end && self.dispatching.extents.len() < most {
                 *looks = looks.checked_sub(1)?;
                 let Ok(extent) = self.ring.extent(&self.storage.disk, at, end) else { break };

@@ -64,6 +64,7 @@ use weir_uring::{Backend, Ring, RingError, Waker, monotonic_ns};
 pub use self::clients::Peer;
 pub use self::heartbeat::Heartbeat;
 use self::reactor::Reactor;
+pub(crate) use self::request::PART_BYTES_MAX;
 pub use self::shutdown::Cut;
 use crate::command::{Command, Setting};
 use crate::exports::{DeviceId, ExportPlace};
@@ -78,6 +79,8 @@ pub(crate) struct Setup {
     pub(crate) backend: Backend,
     pub(crate) model: Option<Box<dyn DiskModel>>,
     pub(crate) engine: Config,
+    /// See [`PART_BYTES_MAX`].
+    pub(crate) part_bytes_max: u32,
     pub(crate) cache: Option<weir_cache::Settings>,
     /// Settings of cgroups, parents first.
     pub(crate) settings: Vec<(Path, Setting)>,

@@ -9,7 +9,7 @@ use std::sync::mpsc::Receiver;
 use slab::Slab;
 use tokio::sync::oneshot;
 use tracing::{debug, info};
-use weir_engine::{CgroupId, Engine, Instant, Outcome};
+use weir_engine::{CgroupId, Engine, Instant, Outcome, Request};
 use weir_uring::Completion;
 
 use super::backpressure::Backpressure;
@@ -24,7 +24,7 @@ use super::health;
 use super::lateness::Lateness;
 use super::quota::{ClientQuota, Memory, Waiter};
 use super::report::Report;
-use super::request::{Origin, PendingRequest};
+use super::request::{Origin, PendingRequest, engine_op};
 use super::ring::DeviceRing;
 use super::shutdown::Shutdown;
 use super::storage::Storage;
@@ -77,6 +77,8 @@ pub(super) struct DeviceIo {
     pub(super) now_ns: u64,
     pub(super) clients: Clients,
     pub(super) requests: Slab<PendingRequest>,
+    /// Longest part of a long command.
+    pub(super) part_bytes_max: u32,
     pub(super) dispatching: Dispatching,
     /// There is more to do than was done in this turn.
     pub(super) is_busy: bool,
@@ -126,6 +128,7 @@ impl Reactor {
             cgroups_max: setup.cgroups_max.max(engine.cgroup_count() as usize),
             clients: Clients::default(),
             requests: Slab::new(),
+            part_bytes_max: setup.part_bytes_max,
             dispatching: Dispatching::default(),
             is_busy: false,
             backpressure: Backpressure::new(requests_max, depth),
@@ -261,6 +264,9 @@ impl Reactor {
         if result.is_ok() && !pending.is_at_last_piece() {
             return self.next_piece(now, key, buffer);
         }
+        if result.is_ok() && pending.rest > 0 {
+            return self.next_part(now, key);
+        }
         let mut buffer = buffer;
         if let (Origin::Client(_), Some(buffer)) = (&pending.origin, &mut buffer) {
             pending.show_whole(buffer);
@@ -300,6 +306,28 @@ impl Reactor {
             self.engine.withdraw(now, id).expect("its next piece waits");
             self.io.forget_withdrawn(key);
         }
+    }
+
+    /// The device is done with a part of a command that is too long for the engine: the next one is a request of its own,
+    /// unless there is no client left that wants it.
+    #[cold]
+    fn next_part(&mut self, now: Instant, key: usize) {
+        let pending = &mut self.io.requests[key];
+        let ticket = pending.ticket.take().expect("only dispatched requests reach the device");
+        let is_done = self.engine.complete(now, ticket, Outcome::Done);
+        assert!(is_done, "the last piece of a part is the last that the engine knows of");
+        let (op, joined) = (pending.command.op, pending.joined);
+        debug_assert!(joined.is_none(), "what was joined has been carried out");
+        let Origin::Client(client) = &pending.origin else { return };
+        let connection = self.io.connections.open(client.connection, client.serial);
+        let Some(bound) = connection.and_then(|connection| connection.bound) else {
+            return self.io.forget_withdrawn(key);
+        };
+        pending.advance(self.io.part_bytes_max);
+        let request = Request::new(bound.member.task, engine_op(op), pending.extent, key as u64);
+        // The place of the part before it is free.
+        let id = self.engine.submit(now, request);
+        pending.id = Some(id.expect("the engine has room for one request more than a moment ago"));
     }
 
     /// The earliest of everything that happens by itself.

@@ -13,10 +13,12 @@ use super::quota::Reservation;
 pub(super) struct PendingRequest {
     pub(super) origin: Origin,
     pub(super) command: Command,
-    /// Where on the device.
+    /// Where on the device; of a command longer than [`PART_BYTES_MAX`], the part that the engine has.
     pub(super) extent: Extent,
     /// The part of it that is at the device: all, unless it is long.
     pub(super) piece: Extent,
+    /// Bytes of the command after `extent`, which are submitted when that is done.
+    pub(super) rest: u64,
     /// A write's payload, until the device has it; a read's bytes between two pieces.
     pub(super) buffer: Option<IoBuf>,
     /// The engine's name of a client's request, while the engine has it.
@@ -44,7 +46,16 @@ impl PendingRequest {
     /// Whether the piece at the device is durable before it ends: each piece of a write is, and the last piece of zeroes and
     /// trims makes all of them so.
     pub(super) fn is_durable(&self) -> bool {
-        self.command.fua && (self.command.op == NbdOp::Write || self.is_at_last_piece())
+        let is_last = self.is_at_last_piece() && self.rest == 0;
+        self.command.fua && (self.command.op == NbdOp::Write || is_last)
+    }
+
+    /// Goes on to the next part of a command that is longer than the engine takes.
+    pub(super) fn advance(&mut self, part_bytes_max: u32) {
+        let part = part_of(self.rest, part_bytes_max);
+        self.extent = Extent::new(self.extent.offset + u64::from(self.extent.len), part);
+        self.piece = self.extent;
+        self.rest -= u64::from(part);
     }
 
     /// Where the piece at the device lies within its buffer.
@@ -92,6 +103,29 @@ pub(super) struct WrittenBack {
     pub(super) parts: usize,
     /// Why the device has failed one of them.
     pub(super) failure: Option<Reason>,
+}
+
+/// Longest part of a command that has no bytes: trims, zeroes and prefetches. With extended headers they may be longer than
+/// the engine can count; each part pays when the one before it is done. A multiple of every block.
+pub(crate) const PART_BYTES_MAX: u32 = 1 << 30;
+
+/// The length of the first part of a command, and what is left after it. Block status is one part, however long: it is
+/// asked for at once, and costs one look.
+pub(super) fn first_part(command: &Command, part_bytes_max: u32) -> (u32, u64) {
+    match command.op {
+        NbdOp::Trim | NbdOp::WriteZeroes { .. } | NbdOp::Cache => {
+            let part = part_of(command.len, part_bytes_max);
+            (part, command.len - u64::from(part))
+        }
+        NbdOp::BlockStatus { .. } => (part_of(command.len, PART_BYTES_MAX), 0),
+        // At most the longest payload.
+        NbdOp::Read { .. } | NbdOp::Write | NbdOp::Flush => (command.len as u32, 0),
+    }
+}
+
+/// Bytes of the next part where `left` are left.
+fn part_of(left: u64, part_bytes_max: u32) -> u32 {
+    u32::try_from(left).map_or(part_bytes_max, |left| left.min(part_bytes_max))
 }
 
 /// What a command is to the engine.

@@ -10,7 +10,7 @@ use weir_uring::{IoBuf, ReceivedBuf};
 use super::connection::{Arrival, IncomingWrite, Payload, Stalled};
 use super::quota::{Available, ClientQuota, Memory};
 use super::reactor::{DeviceIo, Reactor};
-use super::request::{Client, Origin, PendingRequest, engine_op, memory_of};
+use super::request::{Client, Origin, PendingRequest, engine_op, first_part, memory_of};
 use super::shutdown::cut_refusal;
 use super::token::Token;
 use super::waits::{Received, StallReason};
@@ -239,7 +239,7 @@ impl Reactor {
         payload: Option<Payload>,
     ) -> Result<(), (StallReason, Option<Payload>)> {
         if self.io.shutdown.is_cut() {
-            self.io.refuse(key, &cut_refusal(command.cookie), received);
+            self.io.refuse(key, &cut_refusal(command.mark()), received);
             return Ok(());
         }
         let available = self.io.available(Memory::Replies);
@@ -260,7 +260,8 @@ impl Reactor {
             }
         };
         let bound = connection.bound.expect("requests come after the handshake");
-        let extent = Extent::new(bound.start + command.offset, command.len);
+        let (part, rest) = first_part(&command, self.io.part_bytes_max);
+        let extent = Extent::new(bound.start + command.offset, part);
         let (serial, received_ns) = (connection.serial, received.at_ns);
         let client = Client { connection: key, serial, received_ns, reservation };
         let pending = PendingRequest {
@@ -268,6 +269,7 @@ impl Reactor {
             command,
             extent,
             piece: extent,
+            rest,
             buffer,
             id: None,
             ticket: None,

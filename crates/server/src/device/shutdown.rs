@@ -14,7 +14,7 @@ use std::io;
 use rustix::io::Errno;
 use tracing::{error, info, warn};
 use weir_engine::Instant;
-use weir_nbd::{Cookie, ErrorCode, Op, Refusal};
+use weir_nbd::{ErrorCode, Mark, Op, Refusal};
 
 use super::DeviceError;
 use super::connection::Arrival;
@@ -116,8 +116,8 @@ pub struct Cut {
 }
 
 /// How a request is refused once requests are cut.
-pub(super) fn cut_refusal(cookie: Cookie) -> Refusal {
-    Refusal { cookie, error: ErrorCode::Shutdown, reason: "the server ends" }
+pub(super) fn cut_refusal(mark: Mark) -> Refusal {
+    Refusal { mark, error: ErrorCode::Shutdown, reason: "the server ends" }
 }
 
 impl Reactor {
@@ -208,7 +208,7 @@ impl Reactor {
             if let Some((command, received, payload)) = stalled.request {
                 // Where replies are not taken, that is what it has waited for.
                 self.io.shutdown.cut.requests += u64::from(!is_behind);
-                let refusal = cut_refusal(command.cookie);
+                let refusal = cut_refusal(command.mark());
                 let is_to_come = command.op == Op::Write && payload.is_none();
                 match connection.session.transmission().filter(|_| is_to_come) {
                     Some(transmission) => transmission.refuse_payload(refusal),

@@ -73,7 +73,7 @@ impl DeviceIo {
         if let Err(error) = result {
             let code = ErrorCode::from_errno(error.raw_os_error().unwrap_or(0), command.op);
             self.scratch.clear();
-            bound.replies.error(command.cookie, code, &error.to_string(), &mut self.scratch);
+            bound.replies.error(command.mark(), code, &error.to_string(), &mut self.scratch);
             return self.push_scratch(key);
         }
         match (command.op, buffer) {
@@ -83,16 +83,18 @@ impl DeviceIo {
                     connection.outbox_reservation =
                         Some(reservation.answered(connection.outbox_reservation.take()));
                 }
-                let head = bound.replies.data(command.cookie, command.offset, command.len);
+                let head = bound.replies.data(command.mark(), command.len as u32);
                 self.push_bytes(key, &head);
                 self.push_buffer(key, buffer);
             }
             (Op::BlockStatus { .. }, _) => {
                 self.scratch.clear();
-                block_status(&command, self.dispatching.take_extents(), &mut self.scratch);
+                let extents = self.dispatching.extents();
+                block_status(bound.replies, &command, extents, &mut self.scratch);
+                self.dispatching.clear_extents();
                 self.push_scratch(key);
             }
-            _ => self.push_bytes(key, &bound.replies.done(command.cookie)),
+            _ => self.push_bytes(key, &bound.replies.done(command.mark())),
         }
     }
 

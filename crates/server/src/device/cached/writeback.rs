@@ -123,9 +123,16 @@ impl Reactor {
             let asked = WrittenBack { id: write.id, owner, parts: 0, failure: None };
             let pending = PendingRequest {
                 origin: Origin::Cache(asked),
-                command: Command { cookie: Cookie(0), op: NbdOp::Write, fua: false, offset, len },
+                command: Command {
+                    cookie: Cookie(0),
+                    op: NbdOp::Write,
+                    fua: false,
+                    offset,
+                    len: len.into(),
+                },
                 extent: write.extent,
                 piece: write.extent,
+                rest: 0,
                 buffer: None,
                 id: None,
                 ticket: None,

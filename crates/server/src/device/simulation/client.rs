@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
 use weir_nbd::client::{Client as Protocol, Connecting, Reply, Wishes};
-use weir_nbd::{Command, Cookie, ErrorCode, Op};
+use weir_nbd::{Command, Context, Contexts, Cookie, ErrorCode, Op};
 
 use super::checker::{Checker, Counts, UNIT, fill, values};
 use super::plan::ClientPlan;
@@ -56,7 +56,7 @@ pub(super) struct Asked {
     /// A read's bytes.
     bytes: Vec<u8>,
     error: Option<ErrorCode>,
-    extents: Vec<weir_nbd::Extent>,
+    extents: Vec<(Context, Vec<weir_nbd::Extent>)>,
     /// Failed syncs of the disk when it was sent.
     sync_failures: u64,
 }
@@ -92,7 +92,8 @@ impl Client {
         let wishes = Wishes {
             export: format!("e{}", self.plan.export),
             structured_replies: self.plan.structured,
-            block_status: self.plan.structured,
+            extended_headers: self.plan.extended,
+            contexts: self.plan.contexts,
         };
         self.state = State::Shaking(Connecting::new(wishes));
         self.socket = Some(socket);
@@ -133,7 +134,13 @@ impl Client {
             return false;
         }
         self.left -= 1;
-        let has_status = protocol.connected().base_allocation.is_some();
+        let granted = protocol.connected().granted();
+        // Without extended headers the server tells all that were selected.
+        let some: Contexts = granted.iter().filter(|_| rng.chance(600)).collect();
+        let contexts = match protocol.connected().extended_headers && !some.is_empty() {
+            true => some,
+            false => granted,
+        };
         let op = match rng.below(100) {
             0..40 => Op::Read { whole: false },
             40..75 => Op::Write,
@@ -141,7 +148,7 @@ impl Client {
             85..89 => Op::Trim,
             89..94 => Op::WriteZeroes { no_hole: rng.chance(500), fast: rng.chance(200) },
             94..96 => Op::Cache,
-            _ if has_status => Op::BlockStatus { one: rng.chance(500) },
+            _ if !granted.is_empty() => Op::BlockStatus { one: rng.chance(500), contexts },
             _ => Op::Read { whole: false },
         };
         let units = self.size / UNIT;
@@ -152,13 +159,13 @@ impl Client {
         let first = rng.below(units - len + 1) & if rng.chance(300) { !63 } else { !0 };
         let (offset, len) = match op {
             Op::Flush => (0, 0),
-            _ => (first * UNIT, (len * UNIT) as u32),
+            _ => (first * UNIT, len * UNIT),
         };
         let fua = matches!(op, Op::Write | Op::Trim | Op::WriteZeroes { .. }) && rng.chance(150);
         let cookie = self.next_cookie;
         self.next_cookie += 1;
         let command = Command { cookie: Cookie(cookie), op, fua, offset, len };
-        let units = (self.start + offset) / UNIT..(self.start + offset + u64::from(len)) / UNIT;
+        let units = (self.start + offset) / UNIT..(self.start + offset + len) / UNIT;
         let write = match op {
             Op::Write => Some(checker.issue_write(self.plan.export, units, false, false)),
             Op::WriteZeroes { .. } => {
@@ -236,8 +243,8 @@ impl Client {
                     *at += len;
                 }
                 Reply::Hole { .. } => {}
-                Reply::Status { cookie, extents } => {
-                    self.asked.get_mut(&cookie.0).expect("asked").extents = extents;
+                Reply::Status { cookie, context, extents } => {
+                    self.asked.get_mut(&cookie.0).expect("asked").extents.push((context, extents));
                 }
                 Reply::Error { cookie, error, .. } => {
                     self.asked.get_mut(&cookie.0).expect("asked").error = Some(error);
@@ -285,16 +292,20 @@ impl Client {
                 }
             }
             (Op::BlockStatus { .. }, None) => {
-                let mut at = first;
-                for extent in extents {
-                    let end = (at + extent.len / UNIT).min(first + u64::from(command.len) / UNIT);
-                    for unit in at..end {
-                        if extent.zero {
-                            let found = checker.check(unit, 0, issued, Counts::Acked);
-                            found.map_err(|error| format!("a hole is told where {error}"))?;
+                for (context, extents) in extents {
+                    let mut at = first;
+                    for extent in extents {
+                        let end = (at + extent.len / UNIT).min(first + command.len / UNIT);
+                        for unit in at..end {
+                            if extent.zero || extent.hole {
+                                let found = checker.check(unit, 0, issued, Counts::Acked);
+                                found.map_err(|error| {
+                                    format!("{} tells a hole where {error}", context.name())
+                                })?;
+                            }
                         }
+                        at = end;
                     }
-                    at = end;
                 }
             }
             _ => {}

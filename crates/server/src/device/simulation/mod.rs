@@ -104,6 +104,7 @@ fn setup(plan: &Plan, handle: DeviceHandle) -> Setup {
         backend: Backend::memory(plan.device_bytes).expect("memory"),
         model,
         engine: plan.engine,
+        part_bytes_max: plan.part_bytes_max,
         cache: plan.cache,
         settings: Vec::new(),
         exports: exports.iter().map(|export| export.place()).collect(),

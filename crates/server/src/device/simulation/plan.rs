@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 
 use weir_cache::Settings;
 use weir_engine::{Config, Dimension, LimiterKind, Limits, PerDimension, SchedulerKind};
+use weir_nbd::{Context, Contexts};
 
 use super::checker::UNIT;
 use super::rng::Rng;
@@ -19,6 +20,8 @@ pub(super) struct Plan {
     pub(super) cache: Option<Settings>,
     pub(super) model: Option<&'static str>,
     pub(super) engine: Config,
+    /// Longest part of a long trim, of zeroes or of a prefetch.
+    pub(super) part_bytes_max: u32,
     /// Limits of the cgroup of each export.
     pub(super) limits: Vec<Limits>,
     pub(super) connections_max: u32,
@@ -66,6 +69,8 @@ pub(super) struct ClientPlan {
     pub(super) depth: usize,
     pub(super) len_max: u64,
     pub(super) structured: bool,
+    pub(super) extended: bool,
+    pub(super) contexts: Contexts,
     /// Longest time between two of its steps.
     pub(super) step_ns: u64,
     /// Bytes that it takes, or sends, at once.
@@ -139,6 +144,7 @@ impl Plan {
                 rng.pick(&["null,rate=100M,latency=100us,size=4G", "hdd7200", "ssd-sata"])
             }),
             engine,
+            part_bytes_max: rng.pick(&[8192, 64 << 10, 1 << 30]),
             limits,
             connections_max: rng.pick(&[2, 100]),
             clients,
@@ -177,6 +183,8 @@ fn draw_client(rng: &mut Rng, exports: usize, device_bytes: u64) -> ClientPlan {
         depth: rng.pick(&[1, 4, 16]),
         len_max: rng.pick(&[UNIT, 4096, 4096, 16 << 10, 64 << 10, 1 << 20]).min(most),
         structured: rng.chance(700),
+        extended: rng.chance(400),
+        contexts: Context::ALL.into_iter().filter(|_| rng.chance(700)).collect(),
         step_ns: rng.pick(&[50_000, 500_000, 20 * MS]),
         chunk: rng.pick(&[7, 512, 16 << 10, 1 << 20]),
         stops_reading: rng.chance(80),
