@@ -18,9 +18,11 @@ const OPT_EXTENDED_HEADERS: u32 = 11;
 const REP_ACK: u32 = 1;
 const REP_ERR_EXT_HEADER_REQD: u32 = 1 << 31 | 10;
 const CMD_BLOCK_STATUS: u16 = 7;
+const FLAG_DF: u16 = 1 << 2;
 const FLAG_PAYLOAD_LEN: u16 = 1 << 5;
 const TYPE_NONE: u16 = 0;
 const TYPE_DATA: u16 = 1;
+const TYPE_HOLE: u16 = 2;
 const TYPE_STATUS: u16 = 6;
 const TYPE_ERROR: u16 = 1 << 15 | 1;
 
@@ -231,4 +233,52 @@ fn what_was_asked_before_an_extended_disconnect_is_carried_out() {
     let read_all = || Client::of(&server).read(0, 20 * 512);
     eventually("all is written", || read_all().is_ok_and(|bytes| bytes == vec![9; 20 * 512]));
     server.stop();
+}
+
+/// Zeroes are told, not sent, where the format has a way to.
+#[test]
+fn a_read_of_data_and_holes_has_a_chunk_for_each() {
+    let place = Place::new();
+    let data = [7; BLOCK as usize];
+    let image = place.sparse("disk.img", SIZE, &[(2 * BLOCK, &data), (9 * GIB, &data)]);
+    for flags in [&[][..], &["--cache", "writeback"]] {
+        let server = Server::image(&place, image.clone(), flags);
+        let mut client = Extended::open(&server);
+        let hole = |at: u64, len: u64| {
+            (TYPE_HOLE, [&at.to_be_bytes()[..], &(len as u32).to_be_bytes()].concat())
+        };
+        let bytes = |at: u64, bytes: &[u8]| (TYPE_DATA, [&at.to_be_bytes()[..], bytes].concat());
+        for (offset, len, flag, expected) in [
+            (
+                0,
+                5 * BLOCK,
+                0,
+                vec![hole(0, 2 * BLOCK), bytes(2 * BLOCK, &data), hole(3 * BLOCK, 2 * BLOCK)],
+            ),
+            (BLOCK, 2 * BLOCK, 0, vec![hole(BLOCK, BLOCK), bytes(2 * BLOCK, &data)]),
+            (4 * BLOCK, 3 * BLOCK, FLAG_DF, vec![hole(4 * BLOCK, 3 * BLOCK)]),
+            (BLOCK, 2 * BLOCK, FLAG_DF, vec![bytes(BLOCK, &[[0; BLOCK as usize], data].concat())]),
+            (0, BLOCK - 512, 0, vec![bytes(0, &[0; BLOCK as usize - 512])]),
+        ] {
+            client.request(Kind::Read as u16, flag, offset, len, &[]);
+            let chunks = client.reply(offset);
+            let last = chunks.len() - 1;
+            let told: Vec<_> = chunks
+                .into_iter()
+                .enumerate()
+                .map(|(at, (kind, flags, body))| {
+                    assert_eq!(flags, u16::from(at == last));
+                    (kind, body)
+                })
+                .collect();
+            assert!(told == expected, "{len} bytes at {offset}, flag {flag}: other chunks");
+        }
+        // A client of simple replies is sent all.
+        assert_eq!(
+            Client::of(&server).read(0, 2 * BLOCK as u32).expect("a read"),
+            vec![0; 2 * BLOCK as usize]
+        );
+        drop(client);
+        server.stop();
+    }
 }

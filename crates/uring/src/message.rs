@@ -30,6 +30,8 @@ struct Parts {
     /// What the `Inline` pieces refer to.
     bytes: Vec<u8>,
     zeroes: Rc<Mapping>,
+    /// The piece with the buffer that was appended last.
+    last_buffer: Option<usize>,
     len: usize,
     vectors: Vec<libc::iovec>,
     /// Vectors before this one are sent.
@@ -38,9 +40,22 @@ struct Parts {
 }
 
 enum Piece {
-    Inline { len: u32 },
-    Buffer { buffer: IoBuf, from: u32, to: u32 },
-    Zeroes { len: u32 },
+    Inline {
+        len: u32,
+    },
+    Buffer {
+        buffer: IoBuf,
+        from: u32,
+        to: u32,
+    },
+    /// Another range of the last buffer before it.
+    Again {
+        from: u32,
+        to: u32,
+    },
+    Zeroes {
+        len: u32,
+    },
 }
 
 /// Memory that messages and writes of zeroes point at; one for a ring.
@@ -54,7 +69,8 @@ impl Message {
         // No safe way: its fields are not all public on every libc.
         let header = unsafe { std::mem::zeroed() };
         let (pieces, bytes, vectors) = (Vec::new(), Vec::new(), Vec::new());
-        let parts = Parts { pieces, bytes, zeroes, len: 0, vectors, first: 0, header };
+        let (last_buffer, len, first) = (None, 0, 0);
+        let parts = Parts { pieces, bytes, zeroes, last_buffer, len, vectors, first, header };
         Message { parts: NonNull::from(Box::leak(Box::new(parts))) }
     }
 
@@ -80,7 +96,21 @@ impl Message {
         let parts = self.parts_mut();
         parts.len += len;
         let (from, to) = (range.start as u32, range.end as u32);
+        parts.last_buffer = Some(parts.pieces.len());
         parts.pieces.push(Piece::Buffer { buffer, from, to });
+    }
+
+    /// Appends another `range` of the buffer that was appended last.
+    ///
+    /// # Panics
+    /// When there is none, or `range` is not inside it.
+    pub fn push_again(&mut self, range: Range<usize>) {
+        let parts = self.parts_mut();
+        let last = parts.last_buffer.map(|last| &parts.pieces[last]);
+        let Some(Piece::Buffer { buffer, .. }) = last else { panic!("no buffer was appended") };
+        parts.len += buffer[range.clone()].len();
+        let (from, to) = (range.start as u32, range.end as u32);
+        parts.pieces.push(Piece::Again { from, to });
     }
 
     /// Appends `len` zero bytes, which take no memory.
@@ -99,6 +129,7 @@ impl Message {
     #[cfg(feature = "fake")]
     pub(crate) fn to_vec(&self) -> Vec<u8> {
         let (parts, mut inline) = (self.parts(), 0);
+        let mut last: &[u8] = &[];
         let mut bytes = Vec::with_capacity(parts.len);
         for piece in &parts.pieces {
             match piece {
@@ -107,7 +138,11 @@ impl Message {
                     inline += *len as usize;
                 }
                 Piece::Buffer { buffer, from, to } => {
-                    bytes.extend_from_slice(&buffer[*from as usize..*to as usize]);
+                    last = buffer;
+                    bytes.extend_from_slice(&last[*from as usize..*to as usize]);
+                }
+                Piece::Again { from, to } => {
+                    bytes.extend_from_slice(&last[*from as usize..*to as usize]);
                 }
                 Piece::Zeroes { len } => bytes.resize(bytes.len() + *len as usize, 0),
             }
@@ -136,6 +171,7 @@ impl Message {
         parts.vectors.clear();
         parts.first = 0;
         let mut inline = parts.bytes.as_mut_ptr();
+        let mut last: Option<&IoBuf> = None;
         for piece in &parts.pieces {
             let (base, len) = match *piece {
                 Piece::Inline { len } => {
@@ -146,7 +182,13 @@ impl Message {
                     (base, len)
                 }
                 Piece::Buffer { ref buffer, from, to } => {
+                    last = Some(buffer);
                     // SAFETY: `push_buffer` checked the range against the buffer. No safe way: as above.
+                    (unsafe { buffer.start().add(from as usize) }.as_ptr(), to - from)
+                }
+                Piece::Again { from, to } => {
+                    let buffer = last.expect("its buffer comes before it");
+                    // SAFETY: `push_again` checked the range against this buffer. No safe way: as above.
                     (unsafe { buffer.start().add(from as usize) }.as_ptr(), to - from)
                 }
                 Piece::Zeroes { len } => (parts.zeroes.start().as_ptr(), len),
@@ -190,6 +232,7 @@ impl Message {
         parts.pieces.clear();
         parts.bytes.clear();
         parts.vectors.clear();
+        parts.last_buffer = None;
         parts.len = 0;
     }
 
@@ -253,11 +296,16 @@ mod tests {
         message.push_bytes(b"");
         message.push_bytes(b"two");
         message.push_buffer(buffer, 10..20);
+        message.push_bytes(b"more");
+        message.push_again(20..20);
+        message.push_again(5..8);
         message.push_zeroes(5);
         message.push_zeroes(0);
         message.push_bytes(b"three");
         wanted.extend(b"onetwo");
         wanted.extend(10..20);
+        wanted.extend(b"more");
+        wanted.extend(5..8);
         wanted.extend([0; 5]);
         wanted.extend(b"three");
         (message, wanted)
@@ -273,7 +321,7 @@ mod tests {
 
     #[test]
     fn a_send_may_advance_by_any_number_of_bytes() {
-        for step in 1..=26 {
+        for step in 1..=33 {
             let (mut message, wanted) = sample();
             message.seal();
             // Moved about, as it is between slots.
@@ -295,6 +343,14 @@ mod tests {
             boxed.seal();
             assert_eq!(visible(&mut boxed), b"again");
         }
+    }
+
+    #[test]
+    #[should_panic(expected = "no buffer was appended")]
+    fn the_buffer_of_an_earlier_message_is_not_sent_again() {
+        let (mut message, _) = sample();
+        message.clear();
+        message.push_again(0..1);
     }
 
     #[test]

@@ -47,6 +47,7 @@ mod storage;
 mod token;
 mod tx;
 mod waits;
+mod zero_runs;
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -30,6 +30,7 @@ use super::shutdown::Shutdown;
 use super::storage::Storage;
 use super::token::Token;
 use super::waits::Waits;
+use super::zero_runs::Run;
 use super::{DeviceError, Setup};
 use crate::command::Command;
 use crate::exports::DeviceId;
@@ -94,6 +95,8 @@ pub(super) struct DeviceIo {
     pub(super) report: Option<Box<Report>>,
     /// Scratch for what the protocol writes.
     pub(super) scratch: Vec<u8>,
+    /// Scratch for the parts of a read that has holes.
+    pub(super) runs: Vec<Run>,
 }
 
 impl Reactor {
@@ -140,6 +143,7 @@ impl Reactor {
             status_waiters: VecDeque::new(),
             report: None,
             scratch: Vec::new(),
+            runs: Vec::new(),
         };
         Ok(Reactor { engine, io })
     }

@@ -1,10 +1,11 @@
 //! Replies to connections.
 
 use std::io;
+use std::ops::Range;
 
 use tracing::debug;
 use weir_engine::Instant;
-use weir_nbd::{Command, ErrorCode, Op, Refusal, block_status};
+use weir_nbd::{Command, ErrorCode, Op, Refusal, ReplyFormat, block_status};
 use weir_uring::IoBuf;
 
 use super::quota::{Memory, Reservation};
@@ -12,6 +13,7 @@ use super::reactor::{DeviceIo, Reactor};
 use super::request::{Client, Origin, PendingRequest, memory_of};
 use super::token::Token;
 use super::waits::{Received, StallReason};
+use super::zero_runs::{self, runs};
 
 /// A client's request, as far as its reply needs it.
 pub(super) struct ReplyTo {
@@ -83,9 +85,7 @@ impl DeviceIo {
                     connection.outbox_reservation =
                         Some(reservation.answered(connection.outbox_reservation.take()));
                 }
-                let head = bound.replies.data(command.mark(), command.len as u32);
-                self.push_bytes(key, &head);
-                self.push_buffer(key, buffer);
+                self.push_read(key, bound.replies, &command, buffer);
             }
             (Op::BlockStatus { .. }, _) => {
                 self.scratch.clear();
@@ -148,10 +148,47 @@ impl DeviceIo {
         }
     }
 
-    fn push_buffer(&mut self, key: usize, buffer: IoBuf) {
-        let message = self.connections[key].outbox.get_or_insert_with(|| self.ring.message());
+    /// Answers a read. Long runs of zeroes in it are told as holes where the format has them, and are not sent.
+    fn push_read(&mut self, key: usize, format: ReplyFormat, command: &Command, buffer: IoBuf) {
+        if buffer.len() >= zero_runs::BLOCK_BYTES && format != ReplyFormat::Simple {
+            self.runs.clear();
+            self.runs.extend(runs(command.offset, &buffer));
+            let is_whole = matches!(command.op, Op::Read { whole: true });
+            // An unfragmented reply has one chunk.
+            let is_told = self.runs.len() == 1 || !is_whole;
+            if is_told && self.runs.iter().any(|(_, is_zero)| *is_zero) {
+                return self.push_runs(key, format, command, buffer);
+            }
+        }
+        let head = format.data(command.mark(), command.len as u32);
         let len = buffer.len();
-        message.push_buffer(buffer, 0..len);
+        self.push_bytes(key, &head);
+        self.push_buffer(key, Some(buffer), 0..len);
+    }
+
+    fn push_runs(&mut self, key: usize, format: ReplyFormat, command: &Command, buffer: IoBuf) {
+        let runs = std::mem::take(&mut self.runs);
+        let (mark, end, mut buffer) = (command.mark(), buffer.len(), Some(buffer));
+        for (range, is_zero) in &runs {
+            let is_last = range.end == end;
+            let (at, len) = (command.offset + range.start as u64, range.len() as u32);
+            if *is_zero {
+                self.push_bytes(key, &format.hole_chunk(mark, at, len, is_last));
+            } else {
+                self.push_bytes(key, &format.data_chunk(mark, at, len, is_last));
+                self.push_buffer(key, buffer.take(), range.clone());
+            }
+        }
+        self.runs = runs;
+    }
+
+    /// A part of a buffer: of this one, or of the one before it where there is none.
+    fn push_buffer(&mut self, key: usize, buffer: Option<IoBuf>, range: Range<usize>) {
+        let message = self.connections[key].outbox.get_or_insert_with(|| self.ring.message());
+        match buffer {
+            Some(buffer) => message.push_buffer(buffer, range),
+            None => message.push_again(range),
+        }
         self.connections.queue_send(key);
     }
 
