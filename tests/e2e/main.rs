@@ -11,6 +11,7 @@ mod disconnects;
 mod disk_mount;
 mod durability;
 mod ending;
+mod export_settings;
 mod extended_headers;
 mod fio_verify;
 mod flushes;

@@ -101,6 +101,18 @@ impl Server {
     /// When it does not start.
     #[track_caller]
     pub fn config_in_part(place: &Place, config: &str, uris: usize) -> Server {
+        let refused = |refused: Refused| panic!("{}\n{}", refused.status, refused.log);
+        Server::try_config(place, config, uris).unwrap_or_else(refused)
+    }
+
+    /// Like [`Server::config_in_part`], where starting may fail.
+    ///
+    /// # Errors
+    /// How it ended.
+    ///
+    /// # Panics
+    /// When it neither starts nor ends.
+    pub fn try_config(place: &Place, config: &str, uris: usize) -> Result<Server, Refused> {
         let socket = place.socket("nbd.sock");
         let text = format!("[server]\nsocket = {socket:?}\n{config}");
         fs::write(place.file("weir.toml"), &text).expect("a file can be written");
@@ -118,7 +130,6 @@ impl Server {
         let mut command = Command::new(weir());
         command.arg("serve").arg(&path);
         start(command, place, &socket, uris)
-            .unwrap_or_else(|refused| panic!("{}\n{}", refused.status, refused.log))
     }
 
     /// The first URI it printed.

@@ -8,7 +8,7 @@ use weir_units::Bytes;
 
 use crate::cgroup;
 use crate::device::{Devices, Lookup};
-use crate::model::{CgroupConfig, DeviceRange, ExportConfig};
+use crate::model::{BlockSize, CgroupConfig, DeviceRange, ExportConfig};
 use crate::report::{Problem, Report};
 use crate::server::CONNECTIONS_MAX;
 use crate::source::{Layer, Text};
@@ -18,8 +18,17 @@ use crate::value::{cut, quantity, unknown_name};
 /// Longest name and description: the NBD protocol's limit for strings.
 const STRING_MAX: usize = 4096;
 
-pub(crate) const KEYS: [&str; 6] =
-    ["device", "cgroup", "read_only", "range", "description", "max_connections"];
+pub(crate) const KEYS: [&str; 9] = [
+    "device",
+    "cgroup",
+    "read_only",
+    "range",
+    "description",
+    "max_connections",
+    "block_size",
+    "rotational",
+    "multi_conn",
+];
 
 /// Reads `[export]`.
 pub(crate) fn read_all(
@@ -79,6 +88,18 @@ fn read(
             Problem::new(entry.span(), &entry.key, "the device is read-only, so the export is too");
         report.add(problem.hint("leave it out, or let the device be written".to_owned()));
     }
+    let max_connections = section.number("max_connections", 1, CONNECTIONS_MAX, report);
+    let block_size = section.text("block_size", report);
+    let block_size = block_size.map(|text| BlockSize::read(&text, report)).unwrap_or_default();
+    let multi_conn = section.switch("multi_conn", report);
+    if let (Some(true), Some(1), Some(entry)) =
+        (multi_conn, max_connections, section.get("multi_conn"))
+    {
+        let message = "there are no several connections where `max_connections` is 1";
+        let hint = "leave one of the two out".to_owned();
+        report.add(Problem::new(entry.span(), &entry.key, message).hint(hint));
+    }
+    let rotational = section.switch_or("rotational", "auto", report);
     Some(ExportConfig {
         name,
         device: device?,
@@ -86,7 +107,10 @@ fn read(
         read_only: asked.unwrap_or(false) || of_device,
         range: range.unwrap_or_default(),
         description: description.unwrap_or_default(),
-        max_connections: section.number("max_connections", 1, CONNECTIONS_MAX, report),
+        max_connections,
+        block_size,
+        rotational,
+        multi_conn: multi_conn.unwrap_or(true),
     })
 }
 

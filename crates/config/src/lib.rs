@@ -32,6 +32,7 @@
 mod advice;
 mod backend;
 mod bfq;
+mod block_size;
 mod cache;
 mod cgroup;
 mod device;
@@ -64,8 +65,8 @@ pub use error::{ConfigError, ConfigErrors};
 pub use kept::{Kept, KeptError, KeptErrorKind};
 pub use limiter::parse_limiter;
 pub use model::{
-    Backend, CgroupConfig, Config, DeviceConfig, DeviceLimits, DeviceRange, Direct, ExportConfig,
-    LogFormat, LogLevel, ServerConfig,
+    Backend, BlockSize, CgroupConfig, Config, DeviceConfig, DeviceLimits, DeviceRange, Direct,
+    ExportConfig, LogFormat, LogLevel, ServerConfig,
 };
 pub use model_file::DeviceModel;
 pub use schema::schema;

@@ -229,6 +229,24 @@ pub struct ExportConfig {
     pub description: String,
     /// `max_connections`: as many as it may have; `None` is half of the server's, and all where it is the only export.
     pub max_connections: Option<u32>,
+    /// `block_size`: sizes of requests that clients are told.
+    pub block_size: BlockSize,
+    /// `rotational`: whether clients are told that seeks take time; `None` goes by the device.
+    pub rotational: Option<bool>,
+    /// `multi_conn`: whether clients are told that they may open several connections, where they may; on by default.
+    pub multi_conn: bool,
+}
+
+/// Sizes of requests that clients are told, in bytes; what is left out goes by the device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct BlockSize {
+    /// Granularity of offsets and lengths, a power of two up to 64 KiB; requests of clients that were told and that do not
+    /// keep to it are refused.
+    pub min: Option<u32>,
+    /// What requests had best be multiples of: a power of two of at least 512 and `min`.
+    pub preferred: Option<u32>,
+    /// Longest read or write, up to 32 MiB.
+    pub max: Option<u32>,
 }
 
 /// Part of a device, in bytes.

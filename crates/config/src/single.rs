@@ -14,7 +14,8 @@ use crate::device::{self, Devices, is_rotational};
 use crate::error::ConfigErrors;
 use crate::limits::LimitLines;
 use crate::model::{
-    CgroupConfig, Config, DeviceConfig, DeviceLimits, DeviceRange, ExportConfig, ServerConfig,
+    BlockSize, CgroupConfig, Config, DeviceConfig, DeviceLimits, DeviceRange, ExportConfig,
+    ServerConfig,
 };
 use crate::report::{Problem, Report};
 use crate::source::{Source, Span, Text};
@@ -205,6 +206,9 @@ fn build(
         range: DeviceRange::default(),
         description: String::new(),
         max_connections: None,
+        block_size: BlockSize::default(),
+        rotational: None,
+        multi_conn: true,
     };
     Config { server, devices: devices.configs, cgroups: vec![cgroup], exports: vec![export] }
 }

@@ -262,6 +262,18 @@ impl<'t> Section<'t> {
         value
     }
 
+    /// The value of `name` if it is true or false; `None` where it is `word`, too.
+    pub(crate) fn switch_or(&self, name: &str, word: &str, report: &mut Report) -> Option<bool> {
+        let entry = self.get(name)?;
+        let value = entry.value();
+        if value.as_bool().is_none() && value.as_str() != Some(word) {
+            let key = quoted(name);
+            let hint = format!("write `{key} = true`, `{key} = false` or `{key} = {word:?}`");
+            entry.wrong_type(&format!("true, false or {word:?}"), hint, report);
+        }
+        value.as_bool()
+    }
+
     /// The value of `name` if it is an integer from `least` to `most`.
     pub(crate) fn number(
         &self,

@@ -29,6 +29,8 @@ fn words() -> impl Strategy<Value = String> {
         Just("\"io.weight\" = 0x10\n"),
         Just("\"io.limiter\" = \"slice:5.15,hz=100\"\n"),
         Just("range = \"1..\"\n"),
+        Just("block_size = \"min=512 preferred=4096 max=32M\"\n"),
+        Just("rotational = \"auto\"\n"),
         Just("listen = \"127.0.0.1:1\"\n"),
         Just("removed = true\n"),
         Just("replaces = true\n"),
@@ -42,7 +44,7 @@ fn words() -> impl Strategy<Value = String> {
         Just("\u{feff}"),
     ];
     proptest::collection::vec(
-        prop_oneof![8 => word.prop_map(String::from), 1 => "\\PC{0,8}", 1 => "[\x00-\x7f]{0,8}"],
+        prop_oneof![8 => word.prop_map(String::from), 1 => "block_size = \"(min|max|preferred)=\\PC{0,6} [a-z]{0,4}=?[0-9]{0,12}[kKMGT]?\"\n", 1 => "\\PC{0,8}", 1 => "[\x00-\x7f]{0,8}"],
         0..24,
     )
     .prop_map(|words| words.concat())

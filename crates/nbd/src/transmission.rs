@@ -365,7 +365,6 @@ impl Transmission {
     }
 
     /// Checks a request of the extended form; `None` when its payload tells what it asks for.
-    #[expect(clippy::type_complexity, reason = "what a check gives, or nothing yet, or a refusal")]
     fn check_extended(&mut self, head: &Head) -> Result<Option<Result<Command, Refusal>>, Refusal> {
         let refuse = |reason| Err(Refusal { mark: head.mark, error: ErrorCode::Invalid, reason });
         let has_payload = head.flags & cmd_flag::PAYLOAD_LEN != 0;

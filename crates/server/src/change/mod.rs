@@ -58,6 +58,19 @@ pub enum ApplyError {
         /// How long the device is.
         size: u64,
     },
+    /// An export is not a whole number of its blocks.
+    #[error(
+        "export `{export}`: its size of {size} bytes is no multiple of its least block size, {min}: \
+         clients could not reach its end"
+    )]
+    BlockSize {
+        /// Its name.
+        export: String,
+        /// How long it is.
+        size: u64,
+        /// The least block size of the configuration.
+        min: u32,
+    },
     /// A device's thread did not start.
     #[error("device `{device}`: {source}")]
     Device {

@@ -1,7 +1,7 @@
 //! Devices opened, and what clients are told of their exports.
 
 use tracing::info;
-use weir_config::{Backend as Source, Config, DeviceConfig, Direct, ExportConfig};
+use weir_config::{Backend as Source, BlockSize, Config, DeviceConfig, Direct, ExportConfig};
 use weir_disk::DiskModel;
 use weir_nbd::{BlockSizes, Export, ExportId, Features};
 use weir_uring::{Backend, DirectMode, DiskKind, OpenError, OpenOptions};
@@ -63,7 +63,7 @@ pub(super) fn facts(device: &DeviceConfig, backend: &Backend) -> DeviceFacts {
 /// An export as clients are told of it.
 ///
 /// # Errors
-/// Its range ends after its device.
+/// Its range ends after its device, or amid a block.
 pub(super) fn serve(
     config: &Config,
     export: &ExportConfig,
@@ -83,24 +83,25 @@ pub(super) fn serve(
         read_only: export.read_only || facts.read_only,
         flush: true,
         fua: true,
-        rotational: facts.is_rotational,
+        rotational: export.rotational.unwrap_or(facts.is_rotational),
         trim: true,
         write_zeroes: true,
         fast_zero: true,
         // One queue of one device is behind every connection: what one has flushed, all have. A client that is told
         // so opens several, and would fail where there may be one.
-        multi_conn: config.server.max_connections > 1,
+        multi_conn: export.multi_conn
+            && config.server.max_connections > 1
+            && export.max_connections != Some(1),
         cache: true,
     };
-    let preferred = facts.block_bytes.clamp(4096, 1 << 20);
-    let block_sizes = BlockSizes::new(1, preferred, MAX_PAYLOAD).unwrap_or(BlockSizes::DEFAULT);
+    let size = end - export.range.start;
     let nbd = Export {
         id,
         name: export.name.clone(),
         description: export.description.clone(),
-        size: end - export.range.start,
+        size,
         features,
-        block_sizes,
+        block_sizes: block_sizes(export, facts.block_bytes, size)?,
     };
     let of_export = config.server.max_connections_per_export(config.exports.len());
     Ok(Served {
@@ -110,6 +111,24 @@ pub(super) fn serve(
         start: export.range.start,
         connections_max: export.max_connections.unwrap_or(of_export),
     })
+}
+
+/// What clients are told of the sizes of requests: what is configured, and what suits a device with blocks of
+/// `block_bytes`.
+fn block_sizes(
+    export: &ExportConfig,
+    block_bytes: u32,
+    size: u64,
+) -> Result<BlockSizes, ApplyError> {
+    let BlockSize { min, preferred, max } = export.block_size;
+    let (min, max) = (min.unwrap_or(1), max.unwrap_or(MAX_PAYLOAD));
+    if !size.is_multiple_of(u64::from(min)) {
+        return Err(ApplyError::BlockSize { export: export.name.clone(), size, min });
+    }
+    let usual = block_bytes.clamp(4096, 1 << 20).max(min);
+    // The largest power of two that a payload may have.
+    let preferred = preferred.unwrap_or(usual.min(1 << max.ilog2()));
+    Ok(BlockSizes::new(min, preferred, max).expect("the configuration has been checked"))
 }
 
 /// Whether seeks take time: the model of an emulated device knows, of others the system.

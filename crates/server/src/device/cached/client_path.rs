@@ -31,7 +31,7 @@ impl Reactor {
         let is_done = match op {
             NbdOp::Read { .. } => {
                 let cached = self.io.cache.as_mut().expect("asked before");
-                if !cached.cache.holds(offset, len.into()) {
+                if !cached.cache.holds(offset, len) {
                     return false;
                 }
                 let Some(mut buffer) = self.io.ring.pool().get(len as usize) else {
