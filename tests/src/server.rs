@@ -116,7 +116,7 @@ impl Server {
         let socket = place.socket("nbd.sock");
         let text = format!("[server]\nsocket = {socket:?}\n{config}");
         fs::write(place.file("weir.toml"), &text).expect("a file can be written");
-        Server::again(place, uris)
+        Server::try_again(place, uris)
     }
 
     /// A server of the configuration that is in `place`.
@@ -125,6 +125,11 @@ impl Server {
     /// When it does not start.
     #[track_caller]
     pub fn again(place: &Place, uris: usize) -> Server {
+        let refused = |refused: Refused| panic!("{}\n{}", refused.status, refused.log);
+        Server::try_again(place, uris).unwrap_or_else(refused)
+    }
+
+    fn try_again(place: &Place, uris: usize) -> Result<Server, Refused> {
         let socket = place.socket("nbd.sock");
         let path = place.file("weir.toml");
         let mut command = Command::new(weir());

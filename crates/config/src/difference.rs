@@ -312,7 +312,7 @@ mod tests {
 
     /// Keys of sections, and for each what it may be instead of its default, and what instead of that. Where a key needs
     /// another one, both have it.
-    const VALUES: [(&str, &str, &str, &str); 73] = [
+    const VALUES: [(&str, &str, &str, &str); 76] = [
         ("server", "socket", "socket = '/a'", "socket = '/b'"),
         ("server", "socket_mode", "socket_mode = '660'", "socket_mode = '666'"),
         ("server", "listen", "listen = '127.0.0.1:1'", "listen = ['127.0.0.1:1', '[::1]:2']"),
@@ -436,6 +436,9 @@ mod tests {
         ("export", "read_only", "read_only = true", "read_only = false"),
         ("export", "range", "range = '0..4K'", "range = '512..'"),
         ("export", "description", "description = 'x'", "description = 'y'"),
+        ("export", "block_size", "block_size = 'min=512'", "block_size = 'min=512 max=1M'"),
+        ("export", "rotational", "rotational = true", "rotational = false"),
+        ("export", "multi_conn", "multi_conn = false", "multi_conn = true"),
     ];
 
     /// Every key of the grammar.

@@ -181,5 +181,12 @@ fn export() -> Vec<Key> {
         key("range", text(), "The part of the device, \"1G..3G\""),
         key("description", text(), "Shown to clients that list exports"),
         key("max_connections", number(1, CONNECTIONS_MAX), "As many as it may have"),
+        key("block_size", text(), "Sizes of requests: \"min=512 preferred=4096 max=32M\""),
+        key(
+            "rotational",
+            json!({ "anyOf": [switch(), word(["auto"])] }),
+            "Whether clients are told that seeks take time",
+        ),
+        key("multi_conn", switch(), "Whether clients may open several connections"),
     ]
 }

@@ -9,8 +9,8 @@ use weir_units::Nanos;
 
 use crate::cgroup::INHERIT;
 use crate::model::{
-    Backend, CgroupConfig, Config, DeviceConfig, DeviceLimits, DeviceRange, Direct, ExportConfig,
-    LogFormat, LogLevel, ServerConfig,
+    Backend, BlockSize, CgroupConfig, Config, DeviceConfig, DeviceLimits, DeviceRange, Direct,
+    ExportConfig, LogFormat, LogLevel, ServerConfig,
 };
 
 /// Block of the write-back cache, in bytes.
@@ -311,8 +311,26 @@ fn limiter_name(limiter: LimiterKind) -> String {
 
 /// `[export.NAME]`, of a configuration with `devices`.
 pub(crate) fn of_export(export: &ExportConfig, devices: &[DeviceConfig]) -> Vec<Statement> {
-    let ExportConfig { name: _, device, cgroup, read_only, range, description, max_connections } =
-        export;
+    let ExportConfig {
+        name: _,
+        device,
+        cgroup,
+        read_only,
+        range,
+        description,
+        max_connections,
+        block_size,
+        rotational,
+        multi_conn,
+    } = export;
+    let BlockSize { min, preferred, max } = *block_size;
+    let sizes = [("min", min), ("preferred", preferred), ("max", max)];
+    let sizes: Vec<String> =
+        sizes.into_iter().filter_map(|(key, size)| Some(format!("{key}={}", size?))).collect();
+    let rotational: Value = match *rotational {
+        Some(is_rotational) => is_rotational.into(),
+        None => "auto".into(),
+    };
     let DeviceRange { start, end } = *range;
     let range = (*range != DeviceRange::default()).then(|| match end {
         Some(end) => format!("{start}..{end}"),
@@ -330,6 +348,9 @@ pub(crate) fn of_export(export: &ExportConfig, devices: &[DeviceConfig]) -> Vec<
         optional("range", range),
         key("description", description.as_str(), ""),
         optional("max_connections", *max_connections),
+        key("block_size", sizes.join(" "), ""),
+        key("rotational", rotational, "auto"),
+        key("multi_conn", *multi_conn, true),
     ]
 }
 

@@ -165,6 +165,7 @@ fn by_server(error: ApplyError) -> Refused {
             .hint("let the file grow first: `truncate -s 20G disk.img`".to_owned()),
         ApplyError::Open { .. } | ApplyError::NoDevice => Refused::conflict("", message),
         ApplyError::Range { .. } => Refused::bad("range", message),
+        ApplyError::BlockSize { .. } => Refused::bad("block_size", message),
         ApplyError::Connected { .. } => {
             Refused::conflict("", message).hint("`--force` closes them".to_owned())
         }
