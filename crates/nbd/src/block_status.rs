@@ -159,8 +159,11 @@ mod tests {
         Command { cookie: Cookie(1), op, fua: false, offset: 0, len }
     }
 
+    /// Whether it is the last, its context, and lengths and flags of its extents.
+    type Chunk = (bool, u32, Vec<(u64, u64)>);
+
     /// The chunks of a reply: whether it is the last, its context, and its extents.
-    fn chunks(format: ReplyFormat, mut out: &[u8]) -> Vec<(bool, u32, Vec<(u64, u64)>)> {
+    fn chunks(format: ReplyFormat, mut out: &[u8]) -> Vec<Chunk> {
         let number = |bytes: &[u8]| bytes.iter().fold(0, |all, &byte| all << 8 | u64::from(byte));
         let mut chunks = Vec::new();
         while !out.is_empty() {
