@@ -70,7 +70,7 @@ fn collect(names: Vec<String>, schema: &Value, found: &mut Vec<Table>) {
     }
     let Some(properties) = schema["properties"].as_object() else { return };
     for (name, schema) in properties {
-        collect([&names[..], &[name.clone()]].concat(), schema, found);
+        collect([&names[..], std::slice::from_ref(name)].concat(), schema, found);
     }
     found.push(Table { names, schema: schema.clone() });
 }
