@@ -10,6 +10,7 @@ use weir_text::BfqKey;
 
 use crate::cgroup::CGROUPS_MAX;
 use crate::device::{DEPTH_MAX, PRICE_IOS_MAX, QUEUE_MAX};
+use crate::model::{LogFormat, LogLevel};
 use crate::server::CONNECTIONS_MAX;
 use crate::table::Level;
 
@@ -104,6 +105,8 @@ fn server() -> Vec<Key> {
         key("control_hosts", texts(), "Names of the server in the header Host"),
         key("control_origins", texts(), "Origins whose pages may change something"),
         key("exit_last", switch(), "End with the last client"),
+        key("log", word(LogFormat::NAMES.map(|(name, _)| name)), "Form of the log"),
+        key("log_level", word(LogLevel::NAMES.map(|(name, _)| name)), "Least level of its lines"),
         key("drain_time", text(), "How long requests may take at the end, as \"10s\""),
         key("max_connections", number(1, CONNECTIONS_MAX), "Further connections are refused"),
         key(

@@ -10,6 +10,7 @@ use weir_units::nearest;
 
 use crate::report::{Problem, Report};
 use crate::source::{Layer, Span, Text};
+use crate::value::cut;
 
 /// An example of a number, where it is allowed.
 const USUAL_NUMBER: u32 = 32;
@@ -269,7 +270,13 @@ impl<'t> Section<'t> {
         if value.as_bool().is_none() && value.as_str() != Some(word) {
             let key = quoted(name);
             let hint = format!("write `{key} = true`, `{key} = false` or `{key} = {word:?}`");
-            entry.wrong_type(&format!("true, false or {word:?}"), hint, report);
+            match value.as_str() {
+                Some(other) => {
+                    let message = format!("{:?} is not true, false or {word:?}", cut(other));
+                    report.add(Problem::new(entry.span(), &entry.key, message).hint(hint));
+                }
+                None => entry.wrong_type(&format!("true, false or {word:?}"), hint, report),
+            }
         }
         value.as_bool()
     }
