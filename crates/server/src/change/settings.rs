@@ -130,8 +130,8 @@ mod tests {
                 "[device.a]",
                 "[server]\n max_connections = 7\n drain_time = \"1s\"\n [device.a]",
                 &[
-                    "server.max_connections",
                     "server.drain_time",
+                    "server.max_connections",
                     "server.max_connections_per_client",
                 ],
             ),

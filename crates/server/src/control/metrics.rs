@@ -372,7 +372,7 @@ mod tests {
         assert_eq!(samples(&plain), samples(&text));
         // What `promtool check metrics` asks for: a help text under the name that the samples have.
         for line in plain.lines().filter(|line| !line.starts_with('#')) {
-            let name = line.split('{').next().unwrap();
+            let name = line.split(['{', ' ']).next().unwrap();
             assert!(plain.contains(&format!("# HELP {name} ")), "{name} has no help:\n{plain}");
         }
         for line in [
