@@ -1,7 +1,6 @@
 //! Completions of the ring.
 
 use std::io;
-use std::os::fd::OwnedFd;
 
 use crate::pool::IoBuf;
 use crate::receive::ReceivedBuf;
@@ -12,13 +11,6 @@ use crate::receive::ReceivedBuf;
 /// `token` is the caller's, given when the operation was started. Buffers come back whatever the result.
 #[derive(Debug)]
 pub enum Completion {
-    /// [`crate::Ring::accept`]: a connection. Errors such as `EMFILE` leave the listener usable.
-    Accepted {
-        /// The caller's mark.
-        token: u64,
-        /// The connection, blocking and close-on-exec.
-        result: io::Result<OwnedFd>,
-    },
     /// [`crate::Ring::receive`]: what had arrived.
     Received {
         /// The caller's mark.

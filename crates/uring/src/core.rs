@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use io_uring::{cqueue, opcode, types::CancelBuilder};
@@ -33,8 +33,6 @@ pub(crate) struct Landed {
     pub(crate) result: io::Result<u32>,
     /// The shared buffer that came with it.
     pub(crate) received: Option<ReceivedBuf>,
-    /// The connection that came with it.
-    pub(crate) accepted: Option<OwnedFd>,
 }
 
 /// An operation's place while the kernel has it. `None` is a vacant place.
@@ -175,12 +173,7 @@ impl Core {
             // popped once. No safe way: the kernel tells ownership by a number.
             unsafe { self.receive.claim(id, len) }
         });
-        let accepted = match (&op, &result) {
-            // SAFETY: accept answers a new descriptor without another owner, once. No safe way: it comes as a number.
-            (Op::Accept { .. }, &Ok(fd)) => Some(unsafe { OwnedFd::from_raw_fd(fd as RawFd) }),
-            _ => None,
-        };
-        Some(Landed { origin, op, result, received, accepted })
+        Some(Landed { origin, op, result, received })
     }
 }
 

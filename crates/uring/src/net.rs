@@ -1,4 +1,4 @@
-//! Connections: accept, receive, send, close.
+//! Connections: receive, send, close.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -13,14 +13,14 @@ use crate::op::Op;
 use crate::pool::IoBuf;
 use crate::ring::Ring;
 
-/// A socket in the care of a [`Ring`], connection or listener. Ended by [`Ring::close`], or with the ring.
+/// A connected socket in the care of a [`Ring`]. Ended by [`Ring::close`], or with the ring.
 #[derive(PartialEq, Eq, Hash, Debug)]
 pub struct Socket {
     pub(crate) file: u32,
 }
 
 impl Ring {
-    /// Takes a connection or listener into the ring's care, Unix or TCP. Options are set before; the descriptor is
+    /// Takes a connection into the ring's care, Unix or TCP. Options are set before; the descriptor is
     /// made blocking, because the ring waits for it and a non-blocking one would answer `WouldBlock` instead.
     ///
     /// # Errors
@@ -37,14 +37,6 @@ impl Ring {
     /// The descriptor of a socket, for reading and setting its options.
     pub fn socket_fd(&self, socket: &Socket) -> BorrowedFd<'_> {
         self.core.files.fd(socket.file)
-    }
-
-    /// Waits for one connection on a listener; ends in [`Completion::Accepted`].
-    ///
-    /// One at a time on purpose: a server at its limit of connections does not ask, and the rest stays in the
-    /// listener's backlog, where it costs nothing.
-    pub fn accept(&mut self, listener: &Socket, token: u64) {
-        self.core.start(Origin::Caller(token), Op::Accept { file: listener.file });
     }
 
     /// Receives what is there, or what comes next; ends in [`Completion::Received`].
@@ -127,12 +119,6 @@ impl Ring {
             op if interrupted => {
                 self.core.start(landed.origin, op);
                 None
-            }
-            Op::Accept { .. } => {
-                let result = landed.result.and_then(|_| {
-                    landed.accepted.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
-                });
-                Some(Completion::Accepted { token, result })
             }
             Op::Receive { .. } if is(&landed.result, libc::ENOBUFS) => {
                 self.starved.push_back((file, token));

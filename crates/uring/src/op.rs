@@ -22,8 +22,6 @@ const BLOCK_DISCARD: u32 = 0x1200;
 /// An operation with all it needs, so that its holder holds the memory too.
 #[derive(Debug)]
 pub(crate) enum Op {
-    /// Take a connection from a listener.
-    Accept { file: u32 },
     /// Receive into a buffer of the kernel's choice.
     Receive { file: u32, most: u32 },
     /// Receive `buffer[done..]`.
@@ -63,8 +61,7 @@ impl Op {
     /// The file it works on.
     pub(crate) fn file(&self) -> u32 {
         match *self {
-            Op::Accept { file }
-            | Op::Receive { file, .. }
+            Op::Receive { file, .. }
             | Op::Fill { file, .. }
             | Op::Send { file, .. }
             | Op::Wake { file }
@@ -85,9 +82,6 @@ impl Op {
         let (fd, flags) = files.target(self.file());
         let null: *mut u8 = std::ptr::null_mut();
         let entry = match self {
-            Op::Accept { .. } => {
-                opcode::Accept::new(fd, null.cast(), null.cast()).flags(libc::SOCK_CLOEXEC).build()
-            }
             Op::Receive { most, .. } => opcode::Recv::new(fd, null.cast(), *most)
                 .buf_group(GROUP)
                 .build()

@@ -140,11 +140,9 @@ impl Ring {
 
     fn handle(&mut self, landed: Landed) -> Option<Completion> {
         match landed.op {
-            Op::Accept { .. }
-            | Op::Receive { .. }
-            | Op::Fill { .. }
-            | Op::Send { .. }
-            | Op::Cancel { .. } => self.handle_socket(landed),
+            Op::Receive { .. } | Op::Fill { .. } | Op::Send { .. } | Op::Cancel { .. } => {
+                self.handle_socket(landed)
+            }
             Op::Wake { file } => {
                 wake::reset(self.core.files.fd(file));
                 self.core.start(landed.origin, Op::Wake { file });

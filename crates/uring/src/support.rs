@@ -29,7 +29,6 @@ pub fn support() -> Result<Support, RingError> {
     let mut probe = Probe::new();
     plain.submitter().register_probe(&mut probe).map_err(RingError::from_setup)?;
     let needed = [
-        (opcode::Accept::CODE, "ACCEPT"),
         (opcode::Recv::CODE, "RECV"),
         (opcode::SendMsg::CODE, "SENDMSG"),
         (opcode::PollAdd::CODE, "POLL_ADD"),

@@ -3,7 +3,7 @@
 mod common;
 
 use std::io::{Read, Write};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 
 use common::{TempDir, filled, next, pattern, rings, small_ring};
 use weir_uring::{Backend, Completion, Durability, OpenOptions, Ring, Socket, Waker, monotonic_ns};
@@ -76,19 +76,6 @@ fn a_released_socket_lives_on_with_its_other_descriptor() {
         other.read_exact(&mut bytes).unwrap();
         assert_eq!(&bytes, b"still here");
     }
-}
-
-#[test]
-fn a_listener_closes_while_it_waits() {
-    let dir = TempDir::new();
-    let mut ring = small_ring();
-    let path = dir.path().join("socket");
-    let listener = ring.add_socket(UnixListener::bind(&path).unwrap()).unwrap();
-    ring.accept(&listener, 1);
-    ring.wait(Some(0)).unwrap();
-    ring.close(listener, 2);
-    assert!(matches!(next(&mut ring), Completion::Closed { token: 2 }));
-    assert!(UnixStream::connect(&path).is_err());
 }
 
 #[test]

@@ -205,7 +205,6 @@ impl Reactor {
 
     fn handle(&mut self, now: Instant, completion: Completion, commands: &Receiver<Command>) {
         match completion {
-            Completion::Accepted { .. } => unreachable!("a device's thread has no listener"),
             Completion::Received { token, result } => self.received(now, token, result),
             Completion::Filled { token, buffer, result } => {
                 self.filled(now, token, buffer, result);
