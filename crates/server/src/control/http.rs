@@ -1,20 +1,19 @@
 //! HTTP: requests to operations, after all that is checked of each; refusals to answers.
 
-use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use axum::Router;
 use axum::body::{Body, HttpBody};
 use axum::extract::connect_info::Connected;
-use axum::extract::{ConnectInfo, Query, RawPathParams, Request, State};
+use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{MethodFilter, on};
 use axum::serve::IncomingStream;
-use axum::{RequestExt, Router};
 use tokio::time::Instant;
 
 use super::api::ErrorReply;
@@ -25,7 +24,7 @@ use super::generation::IfMatch;
 use super::guard::Guard;
 use super::operations::{Control, Target};
 use super::refuse::Refused;
-use super::route::{Answer, Call, Method, Place, Route};
+use super::route::{Answer, Call, Method, Route};
 use super::routes::routes;
 use super::socket::ControlSocket;
 use crate::log_limit::{LogLimit, LogLine};
@@ -95,8 +94,6 @@ fn router<T: Target>(control: Arc<Control<T>>, guard: Guard) -> Router {
         let filter = match route.method {
             Method::Get => MethodFilter::GET,
             Method::Post => MethodFilter::POST,
-            Method::Put => MethodFilter::PUT,
-            Method::Delete => MethodFilter::DELETE,
         };
         let (path, route, shared) = (route.path, Arc::new(route), Arc::clone(&shared));
         let handler = move |request: Request| {
@@ -160,10 +157,10 @@ async fn act<T: Target>(
     route: &Route<T>,
     shared: &Shared<T>,
     caller: &Caller,
-    mut request: Request,
+    request: Request,
 ) -> Result<Answer, Refused> {
     let mut call = Call::new(caller.clone());
-    call.parameters = parameters(route, &mut request).await?;
+    no_query(&request)?;
     let (parts, body) = request.into_parts();
     call.accept = header(&parts.headers, header::ACCEPT)?.map(str::to_owned);
     if !route.is_change() {
@@ -194,32 +191,13 @@ fn header(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, Refused
     Ok(Some(text))
 }
 
-/// Parameters of path and query; one that the route does not declare is refused.
-async fn parameters<T: Target>(
-    route: &Route<T>,
-    request: &mut Request,
-) -> Result<BTreeMap<String, String>, Refused> {
-    let mut found = BTreeMap::new();
-    let path = request.extract_parts::<RawPathParams>().await;
-    let path = path.map_err(|error| Refused::bad("", error.to_string()))?;
-    found.extend(path.iter().map(|(name, value)| (name.to_owned(), value.to_owned())));
-    let query = request.extract_parts::<Query<Vec<(String, String)>>>().await;
-    let Query(query) = query.map_err(|error| Refused::bad("", error.body_text()))?;
-    for (name, value) in query {
-        let known = || route.parameters.iter().filter(|one| one.place == Place::Query);
-        if !known().any(|parameter| parameter.name == name) {
-            let names: Vec<&str> = known().map(|parameter| parameter.name).collect();
-            let hint = match names.is_empty() {
-                true => "there are none here: leave the `?` out".to_owned(),
-                false => format!("known: {}", names.join(", ")),
-            };
-            return Err(Refused::bad("", format!("unknown parameter {name:?}")).hint(hint));
-        }
-        if found.insert(name.clone(), value).is_some() {
-            return Err(Refused::bad("", format!("the parameter {name:?} is there twice")));
-        }
+/// No route has parameters: one that is meant to change an answer is refused rather than overlooked.
+fn no_query(request: &Request) -> Result<(), Refused> {
+    match request.uri().query() {
+        Some(query) if !query.is_empty() => Err(Refused::bad("", "there are no parameters here")
+            .hint("leave the `?` and what follows out".to_owned())),
+        _ => Ok(()),
     }
-    Ok(found)
 }
 
 /// All of a body, in memory up to [`BODY_MAX`]. More is read and thrown away before it is refused, up to [`DRAIN_MAX`]: a

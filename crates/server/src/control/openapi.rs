@@ -5,7 +5,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use super::api::ErrorReply;
-use super::route::{Content, JSON, Parameter, Place, Route};
+use super::route::{Content, JSON, Route};
 use super::routes::routes;
 use crate::device::DeviceHandle;
 
@@ -46,19 +46,15 @@ fn operation<T: 'static>(route: &Route<T>, generator: &mut SchemaGenerator) -> V
         "summary": route.summary,
         "responses": responses(route, generator),
     });
-    let mut parameters: Vec<Value> = route.parameters.iter().map(parameter).collect();
     if route.is_change() {
-        parameters.push(json!({
+        operation["parameters"] = json!([{
             "name": "If-Match",
             "in": "header",
             "required": false,
             "description": "`ETag` of an earlier answer: the change is refused with 412 if anything \
                 has been set since.",
             "schema": { "type": "string", "pattern": "^(\\*|\"[^\",]*\")$" },
-        }));
-    }
-    if !parameters.is_empty() {
-        operation["parameters"] = parameters.into();
+        }]);
     }
     if let Some(body) = &route.body {
         let example: Value = serde_json::from_str(body.example).expect("an example is JSON");
@@ -68,16 +64,6 @@ fn operation<T: 'static>(route: &Route<T>, generator: &mut SchemaGenerator) -> V
         });
     }
     operation
-}
-
-fn parameter(parameter: &Parameter) -> Value {
-    json!({
-        "name": parameter.name,
-        "in": match parameter.place { Place::Path => "path", Place::Query => "query" },
-        "required": parameter.place == Place::Path,
-        "description": parameter.description,
-        "schema": { "type": "string" },
-    })
 }
 
 fn responses<T: 'static>(route: &Route<T>, generator: &mut SchemaGenerator) -> Value {

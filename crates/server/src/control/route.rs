@@ -1,6 +1,5 @@
 //! One route of the API: method, path, operation, and the types from which its description is made.
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,8 +25,6 @@ pub struct Call {
     pub caller: Caller,
     /// `If-Match`: the generation that the caller knows.
     pub if_match: Option<IfMatch>,
-    /// `{NAME}` of the path and `?NAME=` of the query, decoded; only those that the route declares.
-    pub(super) parameters: BTreeMap<String, String>,
     /// `Accept`, if it was sent.
     pub(super) accept: Option<String>,
 }
@@ -35,18 +32,15 @@ pub struct Call {
 impl Call {
     /// Of `caller`, with nothing besides.
     pub fn new(caller: Caller) -> Call {
-        Call { caller, if_match: None, parameters: BTreeMap::new(), accept: None }
+        Call { caller, if_match: None, accept: None }
     }
 }
 
 /// Methods of the API.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(dead_code, reason = "the table says which of them there are")]
 pub(super) enum Method {
     Get,
     Post,
-    Put,
-    Delete,
 }
 
 impl Method {
@@ -54,8 +48,6 @@ impl Method {
         match self {
             Method::Get => "GET",
             Method::Post => "POST",
-            Method::Put => "PUT",
-            Method::Delete => "DELETE",
         }
     }
 }
@@ -78,53 +70,27 @@ pub(super) trait Reply: Serialize + JsonSchema {
     fn generation(&self) -> Option<&str>;
 }
 
-impl Reply for Status {
-    fn generation(&self) -> Option<&str> {
-        Some(&self.generation)
-    }
+/// Answers that tell their generation in a field.
+macro_rules! tell_generation {
+    ($($reply:ty),+ $(,)?) => {
+        $(impl Reply for $reply {
+            fn generation(&self) -> Option<&str> {
+                Some(&self.generation)
+            }
+        })+
+    };
 }
 
-impl Reply for SetReply {
-    fn generation(&self) -> Option<&str> {
-        Some(&self.generation)
-    }
-}
-
-impl Reply for DoneReply {
-    fn generation(&self) -> Option<&str> {
-        Some(&self.generation)
-    }
-}
-
-impl Reply for ChangeReply {
-    fn generation(&self) -> Option<&str> {
-        Some(&self.generation)
-    }
-}
-
-impl Reply for ResizeReply {
-    fn generation(&self) -> Option<&str> {
-        Some(&self.generation)
-    }
-}
-
-impl Reply for DifferencesReply {
-    fn generation(&self) -> Option<&str> {
-        Some(&self.generation)
-    }
-}
-
-impl Reply for DevicesReply {
-    fn generation(&self) -> Option<&str> {
-        Some(&self.generation)
-    }
-}
-
-impl Reply for ExportsReply {
-    fn generation(&self) -> Option<&str> {
-        Some(&self.generation)
-    }
-}
+tell_generation!(
+    Status,
+    SetReply,
+    DoneReply,
+    ChangeReply,
+    ResizeReply,
+    DifferencesReply,
+    DevicesReply,
+    ExportsReply,
+);
 
 impl Reply for HealthReply {
     const TELLS_GENERATION: bool = false;
@@ -162,34 +128,16 @@ pub(super) struct Body {
     pub(super) example: &'static str,
 }
 
-/// Place of a parameter.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(dead_code, reason = "the table says which of them there are")]
-pub(super) enum Place {
-    Path,
-    Query,
-}
-
-/// A parameter of a path or query. One of a path is always there.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Parameter {
-    pub(super) name: &'static str,
-    pub(super) place: Place,
-    pub(super) description: &'static str,
-}
-
 type Doing = Pin<Box<dyn Future<Output = Result<Answer, Refused>> + Send>>;
 type Run<T> = Box<dyn Fn(Arc<Control<T>>, Call, Vec<u8>) -> Doing + Send + Sync>;
 
 pub(super) struct Route<T> {
     pub(super) method: Method,
-    /// With `{NAME}` for each parameter.
     pub(super) path: &'static str,
     /// Name of the operation: in the description, and in the log where it is a change.
     pub(super) operation: &'static str,
     /// One line.
     pub(super) summary: &'static str,
-    pub(super) parameters: &'static [Parameter],
     pub(super) body: Option<Body>,
     pub(super) answer: Content,
     /// Whether the answer has an `ETag`.
@@ -221,7 +169,6 @@ impl<T: 'static> Route<T> {
             path,
             operation,
             summary,
-            parameters: &[],
             body: None,
             answer: Content::Json(SchemaGenerator::subschema_for::<R>),
             tells_generation: R::TELLS_GENERATION,
@@ -249,7 +196,6 @@ impl<T: 'static> Route<T> {
             path,
             operation,
             summary,
-            parameters: &[],
             body: None,
             answer,
             tells_generation: false,
@@ -277,7 +223,6 @@ impl<T: 'static> Route<T> {
             path,
             operation,
             summary,
-            parameters: &[],
             body: Some(Body { schema: SchemaGenerator::subschema_for::<Q>, example }),
             answer: Content::Json(SchemaGenerator::subschema_for::<R>),
             tells_generation: R::TELLS_GENERATION,
