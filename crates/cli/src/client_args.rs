@@ -21,6 +21,16 @@ pub(crate) struct ClientArgs {
     pub(crate) format: output::Format,
 }
 
+/// Flags of commands that change something.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ChangeArgs {
+    /// Forget it when the configuration is read again, or the server ends; else it is kept in weir.d
+    #[arg(long)]
+    pub(crate) runtime: bool,
+    #[command(flatten)]
+    pub(crate) server: ClientArgs,
+}
+
 impl ClientArgs {
     /// The named server, or the only running one, to be changed; no connection is made.
     pub(crate) fn client(&self) -> Result<Client, Failure> {

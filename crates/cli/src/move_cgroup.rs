@@ -2,7 +2,7 @@
 
 use weir_server::control::MoveRequest;
 
-use crate::client_args::ClientArgs;
+use crate::client_args::ChangeArgs;
 use crate::failure::Failure;
 use crate::output;
 
@@ -30,17 +30,14 @@ pub(crate) struct Args {
     /// On this device only; else on every device that has it
     #[arg(long)]
     device: Option<String>,
-    /// Forget it when the configuration is read again, or the server ends; else it is kept in weir.d
-    #[arg(long)]
-    runtime: bool,
     #[command(flatten)]
-    server: ClientArgs,
+    change: ChangeArgs,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let client = args.server.client()?;
+    let client = args.change.server.client()?;
     let (cgroup, parent) = (args.cgroup.clone(), args.parent.clone());
     let request =
-        MoveRequest { cgroup, parent, device: args.device.clone(), runtime: args.runtime };
-    output::print_done(&client.relocate(&request)?, args.server.format)
+        MoveRequest { cgroup, parent, device: args.device.clone(), runtime: args.change.runtime };
+    output::print_done(&client.relocate(&request)?, args.change.server.format)
 }

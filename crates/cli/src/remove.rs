@@ -2,7 +2,7 @@
 
 use weir_server::control::RemoveRequest;
 
-use crate::client_args::ClientArgs;
+use crate::client_args::ChangeArgs;
 use crate::failure::Failure;
 use crate::output;
 
@@ -25,19 +25,16 @@ pub(crate) struct Args {
     /// On this device only; else on every device that has it
     #[arg(long)]
     device: Option<String>,
-    /// Forget it when the configuration is read again, or the server ends; else it is kept in weir.d
-    #[arg(long)]
-    runtime: bool,
     #[command(flatten)]
-    server: ClientArgs,
+    change: ChangeArgs,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let client = args.server.client()?;
+    let client = args.change.server.client()?;
     let request = RemoveRequest {
         cgroup: args.cgroup.clone(),
         device: args.device.clone(),
-        runtime: args.runtime,
+        runtime: args.change.runtime,
     };
-    output::print_done(&client.remove(&request)?, args.server.format)
+    output::print_done(&client.remove(&request)?, args.change.server.format)
 }

@@ -2,7 +2,7 @@
 
 use weir_server::control::SetRequest;
 
-use crate::client_args::ClientArgs;
+use crate::client_args::ChangeArgs;
 use crate::failure::Failure;
 use crate::output;
 
@@ -68,18 +68,15 @@ pub(crate) struct Args {
     /// Make the cgroup if it is not there; else that is an error
     #[arg(long)]
     create: bool,
-    /// Forget it when the configuration is read again, or the server ends; else it is kept in weir.d
-    #[arg(long)]
-    runtime: bool,
     /// Refuse if anything has been set since this `generation` of `weir status --format json`
     #[arg(long, value_name = "GENERATION")]
     if_match: Option<String>,
     #[command(flatten)]
-    server: ClientArgs,
+    change: ChangeArgs,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let mut client = args.server.client()?;
+    let mut client = args.change.server.client()?;
     if let Some(generation) = &args.if_match {
         client = client.based_on(generation);
     }
@@ -89,12 +86,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         value: args.value.join(" "),
         device: args.device.clone(),
         create: args.create,
-        runtime: args.runtime,
+        runtime: args.change.runtime,
     })?;
     if reply.created {
         output::tell(&format!("note: {} is new: no connection is in it", reply.cgroup));
     }
-    if args.server.format == output::Format::Json {
+    if args.change.server.format == output::Format::Json {
         return output::print_json(&reply, false);
     }
     let lines = reply.devices.iter().map(|device| format!("{} {}\n", device.device, device.value));

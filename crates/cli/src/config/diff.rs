@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             !differences.is_empty()
         }
         _ => {
-            let reply = args.server.client()?.differences()?;
+            let reply = args.server.reader()?.differences()?;
             crate::tenants::reload::print_differences(&reply, args.server.format)?;
             !reply.differences.is_empty()
         }

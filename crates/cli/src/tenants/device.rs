@@ -4,7 +4,7 @@ use weir_server::control::ResizeRequest;
 use weir_server::tenants::{Edit, NewSection};
 use weir_units::Bytes;
 
-use crate::client_args::ClientArgs;
+use crate::client_args::{ChangeArgs, ClientArgs};
 use crate::failure::Failure;
 use crate::output::{self, Format};
 use crate::table::{Align, Table};
@@ -50,11 +50,8 @@ pub(crate) struct AddArgs {
     /// Another key of its section
     #[arg(long = "key", value_name = "KEY=VALUE")]
     keys: Vec<String>,
-    /// Forget it when the configuration is read again, or the server ends; else it is kept in weir.d
-    #[arg(long)]
-    runtime: bool,
     #[command(flatten)]
-    server: ClientArgs,
+    change: ChangeArgs,
 }
 
 /// Remove a device that has no exports
@@ -63,11 +60,8 @@ pub(crate) struct AddArgs {
 pub(crate) struct RemoveArgs {
     /// The device
     name: String,
-    /// Forget it when the configuration is read again, or the server ends; else it is kept in weir.d
-    #[arg(long)]
-    runtime: bool,
     #[command(flatten)]
-    server: ClientArgs,
+    change: ChangeArgs,
 }
 
 const RESIZE_EXAMPLES: &str = "\
@@ -99,11 +93,11 @@ pub(crate) fn run(command: &Command) -> Result<(), Failure> {
     match command {
         Command::Add(args) => {
             let edits = vec![Edit::AddDevice(section(&args.name, &args.path, &args.keys)?)];
-            super::change(&args.server, edits, args.runtime, false)
+            super::change(&args.change, edits, false)
         }
         Command::Remove(args) => {
             let edits = vec![Edit::RemoveDevice(args.name.clone())];
-            super::change(&args.server, edits, args.runtime, false)
+            super::change(&args.change, edits, false)
         }
         Command::Resize(args) => resize(args),
         Command::List(args) => list(args),
@@ -156,7 +150,7 @@ pub(super) fn value_of(text: &str) -> toml::Value {
 }
 
 fn list(args: &ListArgs) -> Result<(), Failure> {
-    let reply = args.server.client()?.devices()?;
+    let reply = args.server.reader()?.devices()?;
     if args.server.format == Format::Json {
         return output::print_json(&reply, false);
     }

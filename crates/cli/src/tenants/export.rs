@@ -3,7 +3,7 @@
 use weir_server::tenants::{Edit, NewSection};
 use weir_units::Bytes;
 
-use crate::client_args::ClientArgs;
+use crate::client_args::{ChangeArgs, ClientArgs};
 use crate::failure::Failure;
 use crate::output::{self, Format};
 use crate::table::{Align, Table};
@@ -73,11 +73,8 @@ pub(crate) struct AddArgs {
     /// Connections that it may have
     #[arg(long, value_name = "N")]
     max_connections: Option<u32>,
-    /// Forget it when the configuration is read again, or the server ends; else it is kept in weir.d
-    #[arg(long)]
-    runtime: bool,
     #[command(flatten)]
-    server: ClientArgs,
+    change: ChangeArgs,
 }
 
 /// Remove an export
@@ -95,11 +92,8 @@ pub(crate) struct RemoveArgs {
     /// Remove its cgroup, too
     #[arg(long)]
     with_cgroup: bool,
-    /// Forget it when the configuration is read again, or the server ends; else it is kept in weir.d
-    #[arg(long)]
-    runtime: bool,
     #[command(flatten)]
-    server: ClientArgs,
+    change: ChangeArgs,
 }
 
 /// List the exports and how to reach them
@@ -111,10 +105,8 @@ pub(crate) struct ListArgs {
 
 pub(crate) fn run(command: &Command) -> Result<(), Failure> {
     match command {
-        Command::Add(args) => super::change(&args.server, additions(args)?, args.runtime, false),
-        Command::Remove(args) => {
-            super::change(&args.server, removals(args)?, args.runtime, args.force)
-        }
+        Command::Add(args) => super::change(&args.change, additions(args)?, false),
+        Command::Remove(args) => super::change(&args.change, removals(args)?, args.force),
         Command::List(args) => list(args),
     }
 }
@@ -159,7 +151,7 @@ fn additions(args: &AddArgs) -> Result<Vec<Edit>, Failure> {
 fn removals(args: &RemoveArgs) -> Result<Vec<Edit>, Failure> {
     let mut edits = vec![Edit::RemoveExport(args.name.clone())];
     if args.with_device || args.with_cgroup {
-        let reply = args.server.client()?.exports()?;
+        let reply = args.change.server.reader()?.exports()?;
         let Some(export) = reply.exports.into_iter().find(|export| export.export == args.name)
         else {
             return Err(Failure::wrong(format!("there is no export {:?}", args.name)));
@@ -180,7 +172,7 @@ pub(super) fn shown(name: &str) -> String {
 }
 
 fn list(args: &ListArgs) -> Result<(), Failure> {
-    let reply = args.server.client()?.exports()?;
+    let reply = args.server.reader()?.exports()?;
     if args.server.format == Format::Json {
         return output::print_json(&reply, false);
     }

@@ -7,19 +7,14 @@ pub(crate) mod reload;
 use weir_server::control::{ChangeReply, ChangeRequest};
 use weir_server::tenants::Edit;
 
-use crate::client_args::ClientArgs;
+use crate::client_args::ChangeArgs;
 use crate::failure::Failure;
 use crate::output::{self, Format};
 
 /// Makes `edits` and prints what has changed.
-fn change(
-    server: &ClientArgs,
-    edits: Vec<Edit>,
-    runtime: bool,
-    force: bool,
-) -> Result<(), Failure> {
-    let reply = server.client()?.change(&ChangeRequest { edits, runtime, force })?;
-    print(&reply, server.format)
+fn change(args: &ChangeArgs, edits: Vec<Edit>, force: bool) -> Result<(), Failure> {
+    let request = ChangeRequest { edits, runtime: args.runtime, force };
+    print(&args.server.client()?.change(&request)?, args.server.format)
 }
 
 /// Prints what has changed; warnings go to standard error.

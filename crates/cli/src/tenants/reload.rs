@@ -33,14 +33,14 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let client = args.server.client()?;
     if !args.dry_run {
+        let client = args.server.client()?;
         return super::print(
             &client.reload(&ReloadRequest { force: args.force })?,
             args.server.format,
         );
     }
-    print_differences(&client.differences()?, args.server.format)
+    print_differences(&args.server.reader()?.differences()?, args.server.format)
 }
 
 /// Prints what a reload would change.
