@@ -162,6 +162,32 @@ fn an_image_that_has_grown_is_so_for_new_connections() {
     }
 }
 
+/// One ends at once, the other after the emulated disk has done what it has.
+#[test]
+fn two_devices_go_at_once_and_the_server_stays() {
+    let place = Place::new();
+    let server = Server::config(&place, CONFIG);
+    let main = place.file("weir.toml");
+    let before = fs::read_to_string(&main).expect("it is there");
+    let slow = "emulated:null,latency=700ms,size=16M";
+    let more = format!(
+        "[device.slow]\n path = {slow:?}\n[device.quick]\n path = \"memory:1M\"\n\
+         [export.slow]\n device = \"slow\"\n cgroup = \"/\"\n"
+    );
+    fs::write(&main, format!("{before}{more}")).expect("a file can be written");
+    server.ask("reload", &[]);
+    let mut client = Client::open(nbd::dial(server.socket()), "slow").expect("it is served");
+    client.send(nbd::Kind::Read, 0, 0, 4096, &[]).expect("it is taken");
+    eventually("it is at the device", || server.devices()[1].number("in_flight") == 1);
+    fs::write(&main, before).expect("a file can be written");
+    let gone = server.ask("reload", &["--force"]).stdout;
+    assert_eq!(gone, "- device slow\n- device quick\n- export slow\n");
+    // As long as it takes to look for threads that have ended unasked, twice.
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    Client::open(nbd::dial(server.socket()), "vm1").expect("the other one is served");
+    server.stop();
+}
+
 /// The issue of every operator: a hundred tenants come and go beside one that must not notice.
 #[test]
 fn a_tenant_is_verified_while_others_come_and_go() {

@@ -28,15 +28,6 @@ pub enum Command {
         /// Gets the answer.
         reply: oneshot::Sender<DeviceStatus>,
     },
-    /// Change a setting of a cgroup, created if need be.
-    Set {
-        /// Which.
-        cgroup: Path,
-        /// What.
-        setting: Setting,
-        /// Gets the answer.
-        reply: oneshot::Sender<Result<(), SetError>>,
-    },
     /// Change several settings, all of them or none.
     Apply {
         /// Each with its cgroup, created if need be; parents first.

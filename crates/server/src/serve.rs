@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -34,6 +34,7 @@ pub struct Running {
     pub(crate) config: tokio::sync::Mutex<Config>,
     /// Devices that could not be opened at the start.
     pub(crate) left_out: Mutex<Vec<DeviceConfig>>,
+    is_ending: AtomicBool,
     front: Mutex<Option<Front>>,
     accepts: Arc<Accepts>,
     socket: Option<PathBuf>,
@@ -55,6 +56,26 @@ pub(crate) struct Thread {
     pub(crate) device: DeviceId,
     pub(crate) name: String,
     pub(crate) handle: JoinHandle<Result<(), DeviceError>>,
+}
+
+impl Thread {
+    /// Waits for its end, at most for `within`.
+    ///
+    /// # Errors
+    /// How it failed, or that it still runs. The log has it, too.
+    pub(crate) async fn ended(self, within: Duration) -> Result<(), String> {
+        let Thread { name, handle, .. } = self;
+        let joined = tokio::task::spawn_blocking(move || handle.join());
+        let ended = match tokio::time::timeout(within, joined).await {
+            Ok(Ok(Ok(result))) => result.map_err(|error| error.to_string()),
+            Ok(_) => Err("its thread has panicked".to_owned()),
+            Err(_) => Err("it has not ended yet: it may hang in its storage".to_owned()),
+        };
+        if let Err(error) = &ended {
+            error!(device = name, error, "device removed, and its end has failed");
+        }
+        ended
+    }
 }
 
 /// Why a server does not start.
@@ -115,6 +136,7 @@ impl Running {
             ids: AtomicU32::default(),
             config: tokio::sync::Mutex::new(nothing),
             left_out: Mutex::default(),
+            is_ending: AtomicBool::default(),
             front: Mutex::default(),
             accepts: Arc::default(),
             socket: server.socket.clone(),
@@ -221,6 +243,7 @@ impl Running {
 
     /// Starts [`DeviceHandle::drain`] of every device, and closes the listeners.
     pub fn drain(&self) {
+        self.is_ending.store(true, Ordering::SeqCst);
         self.devices().iter().for_each(DeviceHandle::drain);
         if let Some(front) = lock(&self.front).take() {
             front.stop();
@@ -257,28 +280,16 @@ impl Running {
         if failed.is_empty() { Ok(()) } else { Err(EndError(failed)) }
     }
 
-    /// Takes a removed device's thread out of those that are to run, and waits for its end, at most for `within`.
-    pub(crate) async fn end_thread(
-        &self,
-        device: DeviceId,
-        within: Duration,
-    ) -> Result<(), String> {
-        let thread = {
-            let mut threads = lock(&self.threads);
-            let found = threads.iter().position(|thread| thread.device == device);
-            found.map(|index| threads.swap_remove(index))
-        };
-        let Some(Thread { name, handle, .. }) = thread else { return Ok(()) };
-        let joined = tokio::task::spawn_blocking(move || handle.join());
-        let ended = match tokio::time::timeout(within, joined).await {
-            Ok(Ok(Ok(result))) => result.map_err(|error| error.to_string()),
-            Ok(_) => Err("its thread has panicked".to_owned()),
-            Err(_) => Err("it has not ended yet: it may hang in its storage".to_owned()),
-        };
-        if let Err(error) = &ended {
-            error!(device = name, error, "device removed, and its end has failed");
-        }
-        ended
+    /// Takes the thread of a device that is removed out of those that are to run.
+    pub(crate) fn take_thread(&self, device: DeviceId) -> Option<Thread> {
+        let mut threads = lock(&self.threads);
+        let found = threads.iter().position(|thread| thread.device == device)?;
+        Some(threads.swap_remove(found))
+    }
+
+    /// Whether [`Running::drain`] has been called.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.is_ending.load(Ordering::SeqCst)
     }
 
     /// A number that no other device and no other export has.

@@ -135,11 +135,6 @@ impl Files {
         Files { main, read, completed }
     }
 
-    /// Where the main file is.
-    pub fn main(&self) -> &std::path::Path {
-        &self.main
-    }
-
     /// What was left to flags and defaults at the start still is.
     fn complete(&self, mut config: Config) -> Config {
         let server = &mut config.server;
@@ -178,11 +173,6 @@ impl Tenants {
         &self.running
     }
 
-    /// Whether a change can be kept.
-    pub fn has_files(&self) -> bool {
-        self.files.is_some()
-    }
-
     fn files(&self) -> Result<&Files, TenantsError> {
         self.files.as_ref().ok_or(TenantsError::NoFiles)
     }
@@ -194,21 +184,15 @@ impl Tenants {
     pub async fn change(&self, edits: &[Edit], how: How) -> Result<Changes, TenantsError> {
         let files = self.files()?;
         let mut beside = self.beside.lock().await;
-        let mut kept = files.open()?;
         let before = self.running.config().await;
         self.check_applied(files, &beside, &before)?;
-        if !how.is_runtime {
-            edits.iter().try_for_each(|edit| edit.make(&mut kept))?;
-        }
-        let mut trial = files.open()?;
-        let new_beside: Vec<Edit> = match how.is_runtime {
-            true => beside.iter().chain(edits).cloned().collect(),
-            false => beside.clone(),
+        let (to_keep, new_beside): (&[Edit], Vec<Edit>) = match how.is_runtime {
+            true => (&[], beside.iter().chain(edits).cloned().collect()),
+            false => (edits, beside.clone()),
         };
-        if !how.is_runtime {
-            edits.iter().try_for_each(|edit| edit.make(&mut trial))?;
-        }
-        new_beside.iter().try_for_each(|edit| edit.make(&mut trial))?;
+        let (mut kept, mut trial) = (files.open()?, files.open()?);
+        to_keep.iter().try_for_each(|edit| edit.make(&mut kept))?;
+        to_keep.iter().chain(&new_beside).try_for_each(|edit| edit.make(&mut trial))?;
         let changes = self.running.apply(&files.plan(&trial)?, how.force).await?;
         if let Err(error) = kept.write() {
             // As it was; what was removed with force has no connections any more.

@@ -11,6 +11,7 @@ mod settings;
 
 pub(crate) use self::open::source_name;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -20,7 +21,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use tracing::error;
-use weir_config::{Config, ExportConfig};
+use weir_config::{Config, DeviceConfig, ExportConfig};
 use weir_disk::DiskModel;
 use weir_engine::Path;
 use weir_nbd::ExportId;
@@ -114,6 +115,9 @@ pub enum ApplyError {
         /// Why not.
         reason: String,
     },
+    /// The server has been told to end.
+    #[error("the server is ending")]
+    Ending,
     /// None of several devices can be opened.
     #[error("no device can be opened")]
     NoDevice,
@@ -195,7 +199,7 @@ pub(crate) async fn apply(
 ) -> Result<Changes, ApplyError> {
     let mut config = running.config.lock().await;
     let old = running.shared.registry.tables();
-    let opened = open_devices(running, new, &old, on_failure)?;
+    let (opened, left_out) = open_devices(running, new, &old, on_failure)?;
     let new = &without(new, |name| {
         old.device_named(name).is_some() || opened.iter().any(|opened| opened.name == name)
     });
@@ -217,9 +221,14 @@ pub(crate) async fn apply(
     }
     let started = start_all(running, new, &tables, added).await?;
     let set = match set_all(&old, &tables, &config, new).await {
-        Ok(set) => set,
+        Ok(set) if !running.is_ending() => set,
+        // A device that comes now would not be told to end.
+        Ok(_) => {
+            give_up(started).await;
+            return Err(ApplyError::Ending);
+        }
         Err(error) => {
-            give_up(running, started).await;
+            give_up(started).await;
             return Err(error);
         }
     };
@@ -228,8 +237,11 @@ pub(crate) async fn apply(
     let applied = effective(&config, new);
     changes.needs_restart = settings::needs_restart(&applied, new);
     // Nothing fails from here on.
-    let ended: Vec<DeviceHandle> =
-        old.devices.iter().filter(|device| tables.device(device.id).is_none()).cloned().collect();
+    *lock(&running.left_out) = left_out;
+    let ended = old.devices.iter().filter(|device| tables.device(device.id).is_none());
+    // All at once: one that ends while another is waited for has not ended unasked.
+    let ended: Vec<(DeviceHandle, Option<Thread>)> =
+        ended.map(|device| (device.clone(), running.take_thread(device.id))).collect();
     for Started { thread, .. } in started {
         lock(&running.threads).push(thread);
     }
@@ -251,13 +263,12 @@ pub(crate) async fn apply(
         }
     }
     remove_unlisted(&devices, &config, new).await;
-    for device in &ended {
-        device.drain();
-    }
+    ended.iter().for_each(|(device, _)| device.drain());
     let within = config.server.drain_time + DRAIN_EXTRA;
-    for device in &ended {
-        if let Err(error) = running.end_thread(device.id, within).await {
-            changes.warnings.push(format!("device `{}`: {error}", device.name));
+    for thread in ended.into_iter().filter_map(|(_, thread)| thread) {
+        let name = thread.name.clone();
+        if let Err(error) = thread.ended(within).await {
+            changes.warnings.push(format!("device `{name}`: {error}"));
         }
     }
     *config = applied;
@@ -325,7 +336,7 @@ struct Opened {
     model: Option<Box<dyn DiskModel>>,
 }
 
-/// Opens the devices of `new` that are not served yet.
+/// Opens the devices of `new` that are not served yet; those, and those that are left out.
 ///
 /// # Errors
 /// The first one that cannot be opened, unless it is left out already and is as it was.
@@ -334,7 +345,7 @@ fn open_devices(
     new: &Config,
     old: &Tables,
     on_failure: OnFailure,
-) -> Result<Vec<Opened>, ApplyError> {
+) -> Result<(Vec<Opened>, Vec<DeviceConfig>), ApplyError> {
     let mut opened = Vec::new();
     let added = new.devices.iter().filter(|device| old.device_named(&device.name).is_none());
     let before = lock(&running.left_out).clone();
@@ -353,8 +364,7 @@ fn open_devices(
     if left_out.len() == new.devices.len() {
         return Err(ApplyError::NoDevice);
     }
-    *lock(&running.left_out) = left_out;
-    Ok(opened)
+    Ok((opened, left_out))
 }
 
 /// `config` with those devices only that `is_there` knows, and their exports.
@@ -397,23 +407,17 @@ fn tables(
     };
     let devices: Vec<DeviceHandle> =
         new.devices.iter().map(|config| device(&config.name)).collect();
-    let key = |config: &Config, export: &ExportConfig| {
-        let device = config.devices[export.device].name.clone();
-        (device, export.clone())
-    };
-    let before = |export: &ExportConfig| {
-        let mut before = old_config.exports.iter();
-        before.find(|before| before.name == export.name)
-    };
+    let before: BTreeMap<&str, &ExportConfig> =
+        old_config.exports.iter().map(|export| (export.name.as_str(), export)).collect();
     let exports: Result<ExportTable, ApplyError> = new
         .exports
         .iter()
         .map(|export| -> Result<Arc<Served>, ApplyError> {
             let handle = &devices[export.device];
             let known = old.exports.named(&export.name);
-            let is_as_it_was = before(export).is_some_and(|before| {
-                let (device, before) = key(old_config, before);
-                device == handle.name && ExportConfig { device: export.device, ..before } == *export
+            let is_as_it_was = before.get(export.name.as_str()).is_some_and(|&before| {
+                old_config.devices[before.device].name == handle.name
+                    && ExportConfig { device: export.device, ..before.clone() } == *export
             });
             match known {
                 Some(served) if is_as_it_was && served.device == handle.id => {
@@ -468,7 +472,7 @@ async fn start_all(
         match start(running, new, tables, handle, commands, opened).await {
             Ok(device) => started.push(device),
             Err(error) => {
-                give_up(running, started).await;
+                give_up(started).await;
                 return Err(error);
             }
         }
@@ -515,11 +519,11 @@ async fn start(
 }
 
 /// Ends threads of devices that never served.
-async fn give_up(running: &Running, started: Vec<Started>) {
+async fn give_up(started: Vec<Started>) {
     for Started { handle, thread } in started {
         handle.drain();
-        lock(&running.threads).push(thread);
-        let _ = running.end_thread(handle.id, DRAIN_EXTRA).await;
+        // The log has how it ended.
+        let _ = thread.ended(DRAIN_EXTRA).await;
     }
 }
 
@@ -569,8 +573,8 @@ async fn take_back(device: &DeviceHandle, applied: Applied) {
 
 /// Removes cgroups that are not listed any more, children first. One that something else needs stays, with the defaults.
 async fn remove_unlisted(devices: &[DeviceHandle], old: &Config, new: &Config) {
-    for device in devices {
-        for cgroup in settings::unlisted(old, new).into_iter().rev() {
+    for cgroup in settings::unlisted(old, new).into_iter().rev() {
+        for device in devices {
             remove(device, cgroup.clone()).await;
         }
     }
@@ -612,7 +616,7 @@ pub(crate) fn would_run(running: &Running, old: &Config, new: &Config) -> Config
 
 /// What runs once `new` has been applied over `old`.
 fn effective(old: &Config, new: &Config) -> Config {
-    let kept = |device: &weir_config::DeviceConfig| {
+    let kept = |device: &DeviceConfig| {
         let before = old.devices.iter().find(|before| before.name == device.name);
         before.map_or_else(|| device.clone(), |before| settings::kept(before, device))
     };

@@ -169,9 +169,10 @@ fn by_server(error: ApplyError) -> Refused {
         ApplyError::Connected { .. } => {
             Refused::conflict("", message).hint("`--force` closes them".to_owned())
         }
-        ApplyError::Device { .. } | ApplyError::Thread(_) | ApplyError::Gone(_) => {
-            Refused::silent(message)
-        }
+        ApplyError::Device { .. }
+        | ApplyError::Thread(_)
+        | ApplyError::Gone(_)
+        | ApplyError::Ending => Refused::silent(message),
     }
 }
 

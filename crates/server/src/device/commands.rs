@@ -18,9 +18,6 @@ impl Reactor {
                 self.io.is_busy = true;
             }
             Command::Settings { cgroup, reply } => drop(reply.send(self.settings(now, &cgroup))),
-            Command::Set { cgroup, setting, reply } => {
-                drop(reply.send(self.change(now, &cgroup, setting)));
-            }
             Command::Apply { settings, reply } => drop(reply.send(self.apply(now, settings))),
             Command::Remove { cgroup, reply } => drop(reply.send(self.remove(now, &cgroup))),
             Command::Move { cgroup, parent, reply } => {

@@ -251,7 +251,7 @@ impl World {
             _ => Setting::Scheduler(self.rng.pick(&[SchedulerKind::None, SchedulerKind::Bfq])),
         };
         let (reply, _) = tokio::sync::oneshot::channel();
-        self.command(Command::Set { cgroup, setting, reply });
+        self.command(Command::Apply { settings: vec![(cgroup, setting)], reply });
     }
 
     /// A client does what it does next.
