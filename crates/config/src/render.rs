@@ -1,5 +1,7 @@
 //! Rendering of an error: the line, a caret, and the suggestion.
 
+use std::borrow::Cow;
+
 use annotate_snippets::{
     AnnotationKind, Group, Level, Origin, Renderer, Snippet, normalize_untrusted_str,
 };
@@ -15,7 +17,7 @@ pub(crate) fn draw(error: &ConfigError, coloured: bool) -> String {
     let file = normalize_untrusted_str(&error.file);
     match (&error.excerpt, error.line, error.column) {
         (Some(excerpt), Some(line), Some(column)) => {
-            let snippet = Snippet::source(excerpt.text.as_str())
+            let snippet = Snippet::source(visible(&excerpt.text))
                 .line_start(line)
                 .line_numbering(error.has_lines)
                 .annotation(AnnotationKind::Primary.span(excerpt.span.clone()));
@@ -36,4 +38,26 @@ pub(crate) fn draw(error: &ConfigError, coloured: bool) -> String {
     }
     let renderer = if coloured { Renderer::styled() } else { Renderer::plain() };
     renderer.term_width(WIDTH).render(&[group])
+}
+
+/// `text` with its C1 control characters, which a terminal may obey, as signs of the same length: places stay right. What
+/// else is invisible the renderer shows itself.
+fn visible(text: &str) -> Cow<'_, str> {
+    let is_c1 = |c: char| ('\u{80}'..='\u{9f}').contains(&c);
+    match text.contains(is_c1) {
+        true => Cow::Owned(text.replace(is_c1, "¤")),
+        false => Cow::Borrowed(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::visible;
+
+    #[test]
+    fn control_characters_keep_their_length() {
+        let text = "a\u{91}b\u{9f}";
+        assert_eq!(visible(text), "a¤b¤");
+        assert_eq!(visible(text).len(), text.len());
+    }
 }
