@@ -169,7 +169,8 @@ fn two_devices_go_at_once_and_the_server_stays() {
     let server = Server::config(&place, CONFIG);
     let main = place.file("weir.toml");
     let before = fs::read_to_string(&main).expect("it is there");
-    let slow = "emulated:null,latency=700ms,size=16M";
+    // Longer than twice the time between two looks for threads that have ended unasked.
+    let slow = "emulated:null,latency=1500ms,size=16M";
     let more = format!(
         "[device.slow]\n path = {slow:?}\n[device.quick]\n path = \"memory:1M\"\n\
          [export.slow]\n device = \"slow\"\n cgroup = \"/\"\n"
@@ -182,8 +183,6 @@ fn two_devices_go_at_once_and_the_server_stays() {
     fs::write(&main, before).expect("a file can be written");
     let gone = server.ask("reload", &["--force"]).stdout;
     assert_eq!(gone, "- device slow\n- device quick\n- export slow\n");
-    // As long as it takes to look for threads that have ended unasked, twice.
-    std::thread::sleep(std::time::Duration::from_secs(1));
     Client::open(nbd::dial(server.socket()), "vm1").expect("the other one is served");
     server.stop();
 }

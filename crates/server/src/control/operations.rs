@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::{Mutex, MutexGuard, oneshot};
 use weir_engine::Path;
-use weir_text::{DeviceRef, WeightKey};
+use weir_text::{DeviceRef, LimitKey, WeightKey};
 use weir_units::nearest;
 
 use super::api::{
@@ -262,7 +262,8 @@ impl<T: Target> Control<T> {
             }
         };
         let value = |device: &DeviceStatus| Some(key.read_back(device, find(device, &cgroup)?));
-        let edits = edits(key, &cgroup, &after, devices.len() == all.0.len());
+        let mut edits = edits(key, &cgroup, &after, devices.len() == all.0.len());
+        edits.extend(taken_along(key, &cgroup, &before, &after));
         if let Err(refused) = self.keep(&edits, request.runtime).await {
             take_back(applied).await;
             return Err(refused);
@@ -482,6 +483,31 @@ fn edits(key: Key, cgroup: &Path, devices: &[DeviceStatus], are_all: bool) -> Ve
         [(_, value), ..] if are_all && !is_for_devices => vec![edit(None, value)],
         values => values.iter().map(|(device, value)| edit(Some(device.clone()), value)).collect(),
     }
+}
+
+/// Bursts and peaks that a limit has taken along when it was lifted: without it they mean nothing.
+fn taken_along(
+    key: Key,
+    cgroup: &Path,
+    before: &[DeviceStatus],
+    after: &[DeviceStatus],
+) -> Vec<Edit> {
+    if key != Key::Limit(LimitKey::Max) {
+        return Vec::new();
+    }
+    let mut edits = Vec::new();
+    for (before, after) in before.iter().zip(after) {
+        for key in [LimitKey::Burst, LimitKey::Peak].map(Key::Limit) {
+            let value = |device| Some(key.read_back(device, find(device, cgroup)?));
+            if let (Some(old), Some(new)) = (value(before), value(after))
+                && old != new
+            {
+                let (cgroup, device) = (cgroup.to_string(), Some(after.device.clone()));
+                edits.push(Edit::Set { cgroup, device, key: key.name().into(), value: new });
+            }
+        }
+    }
+    edits
 }
 
 /// The files have a cgroup for all devices: what is done on one of them is at run time only.
