@@ -12,6 +12,7 @@
 
 mod budget;
 mod counters;
+mod data;
 mod destage;
 mod device;
 mod flow;
@@ -34,13 +35,12 @@ use core::num::NonZeroU32;
 use self::budget::Expiry;
 pub(crate) use self::counters::Counters;
 pub use self::counters::{BfqCgroupStats, BfqStats, Expiration, IdlingCause, Injection, Raising};
+use self::data::BfqData;
 use self::destage::Destage;
-use self::device::Device;
-use self::flow::{Flows, Owner};
+use self::flow::Owner;
 use self::in_service::{CoalescedRun, InService};
 use self::inject_limit::Probe;
 use self::saved_state::SavedState;
-use self::schedule::Schedule;
 pub use self::settings::BfqSettings;
 use self::shared_stream::SharedStream;
 use self::weight_raising::{Burst, RaisedIdleBudget};
@@ -54,15 +54,12 @@ use crate::types::{Instant, Op, PriorityClass};
 /// BFQ scheduler of one device. A step is O(depth × log siblings + log requests of the flow), without allocation once
 /// grown.
 pub(crate) struct Bfq {
-    device: Device,
-    schedule: Schedule,
-    flows: Flows,
+    data: BfqData,
     in_service: Option<InService>,
     /// Members of the shared stream of the flow in service.
     shared_stream: SharedStream,
     /// The last dispatch, while other requests may coalesce with it.
     run: Option<CoalescedRun>,
-    len: u32,
     /// Merged flows.
     merging: Merging<SavedState>,
     /// Next positions of the flows that may still merge.
@@ -78,9 +75,6 @@ pub(crate) struct Bfq {
     raised_idle_budget: RaisedIdleBudget,
     /// Written data that the disk has not destaged.
     destage: Destage,
-    /// Latest instant passed in.
-    now: Instant,
-    counters: Counters,
 }
 
 impl Bfq {
@@ -92,13 +86,10 @@ impl Bfq {
         counters: Counters,
     ) -> Bfq {
         Bfq {
-            device: Device::new(settings, rotational, depth),
-            schedule: Schedule::default(),
-            flows: Flows::default(),
+            data: BfqData::new(settings, rotational, depth, counters),
             in_service: None,
             shared_stream: SharedStream::NONE,
             run: None,
-            len: 0,
             merging: Merging::new(settings.merging()),
             pos_tree: PositionTree::new(),
             alone: Vec::new(),
@@ -107,14 +98,12 @@ impl Bfq {
             burst: Burst::new(),
             raised_idle_budget: RaisedIdleBudget::NEW,
             destage: Destage::NEW,
-            now: Instant::ZERO,
-            counters,
         }
     }
 
     /// Changes the settings. Slots under way keep their budgets.
     pub(crate) fn set_tunables(&mut self, settings: &BfqSettings) {
-        self.device.set_settings(settings);
+        self.data.device.set_settings(settings);
         self.merging.reconfigure(settings.merging());
         if !settings.low_latency() {
             self.end_all_weight_raising();
@@ -123,37 +112,37 @@ impl Bfq {
 
     /// Counters of the device.
     pub(crate) fn stats(&self) -> BfqStats {
-        self.counters.device(self.merging.counters(), self.schedule.raised())
+        self.data.counters.device(self.merging.counters(), self.data.schedule.raised())
     }
 
     /// Counters of one cgroup, without those below it.
     pub(crate) fn cgroup_stats(&self, cgroup: u32) -> BfqCgroupStats {
-        self.counters.cgroup(cgroup, self.schedule.raised_of(cgroup))
+        self.data.counters.cgroup(cgroup, self.data.schedule.raised_of(cgroup))
     }
 
     /// Gives the counters to the next scheduler.
     pub(crate) fn into_counters(mut self) -> Counters {
         self.end_all_weight_raising();
-        self.counters.close(self.merging.counters());
-        self.counters
+        self.data.counters.close(self.merging.counters());
+        self.data.counters
     }
 
     /// Accounts for the request at `index`, which another scheduler has dispatched. [`Bfq::complete`] follows.
     pub(crate) fn adopt(&mut self, tree: &Tree, requests: &Requests, index: u32) {
         let at = self.own_flow(tree, requests, index, Owner::of(tree, requests, index));
-        self.flows.adopt(at, index);
-        self.device.dispatched(requests[index].request.data_len());
-        self.schedule.count(at);
+        self.data.flows.adopt(at, index);
+        self.data.device.dispatched(requests[index].request.data_len());
+        self.data.schedule.count(at);
     }
 
     /// Requests waiting.
     pub(crate) fn len(&self) -> u32 {
-        self.len
+        self.data.waiting
     }
 
     /// Changes the queue depth of the device.
     pub(crate) fn set_depth(&mut self, depth: NonZeroU32) {
-        self.device.set_depth(depth);
+        self.data.device.set_depth(depth);
     }
 
     pub(crate) fn insert(
@@ -164,22 +153,22 @@ impl Bfq {
         Arriving { request, task, index }: Arriving,
     ) {
         self.advance(now, tree, requests);
-        self.len += 1;
+        self.data.waiting += 1;
         let of = &mut tree.tasks[task];
         of.ready.push_back(requests, index);
         let (owner, cgroup) = (Owner::of_task(of, request), of.cgroup);
-        let own_flow = match self.flows.of(owner) {
+        let own_flow = match self.data.flows.of(owner) {
             Some(own_flow) => own_flow,
             None => self.open(tree, requests, owner, cgroup),
         };
         self.shared_stream.returned(owner);
         let at = self.flow_for_request(tree, requests, own_flow, request);
-        let entity = self.schedule.entity(at);
+        let entity = self.data.schedule.entity(at);
         let (state, wr_coeff) = (entity.state, entity.next_wr_coeff);
         let is_idle_class = entity.next_class == PriorityClass::Idle;
         let returns = self.note_arrival(at, state, is_idle_class, request.op == Op::Flush);
-        let (from, tunables) = (self.device.position(), self.device.tunables());
-        let flow = self.flows.insert(at, request, index, from, tunables);
+        let (from, tunables) = (self.data.device.position(), self.data.device.tunables());
+        let flow = self.data.flows.insert(at, request, index, from, tunables);
         if wr_coeff == split::Raising::SOFT_REAL_TIME && flow.is_all_seeks() {
             self.demote_seeky(at);
         }
@@ -189,7 +178,7 @@ impl Bfq {
         match state {
             State::Off | State::Idle => {
                 let how = self.activate(tree, requests, at);
-                self.schedule.count(at);
+                self.data.schedule.count(at);
                 self.note_lost();
                 self.extend_flash_bound(at);
                 if self.preempts(tree, requests, at, how) {
@@ -197,8 +186,8 @@ impl Bfq {
                 }
             }
             State::Waiting | State::Eligible => {
-                if self.flows[at].next() == Some(index) {
-                    self.refresh_budget(tree, requests, at);
+                if self.data.flows[at].next() == Some(index) {
+                    self.data.refresh_budget(tree, requests, at);
                 }
             }
             State::InService => {
@@ -217,7 +206,7 @@ impl Bfq {
         tree: &mut Tree,
         requests: &mut Requests,
     ) -> Option<u32> {
-        self.now = now;
+        self.data.now = now;
         match self.goes_on(requests) {
             Some((at, index, charge)) => {
                 self.dispatch(tree, requests, at, index, charge);
@@ -235,17 +224,17 @@ impl Bfq {
         task: u32,
         index: u32,
     ) {
-        self.len -= 1;
+        self.data.waiting -= 1;
         tree.tasks[task].ready.remove(requests, index);
-        let at = self.flows.remove(index, self.device.tunables());
+        let at = self.data.flows.remove(index, self.data.device.tunables());
         if self.in_service.is_some_and(|in_service| in_service.flow == at) {
             self.probe.reset();
         }
-        if self.schedule.state(at).is_active() {
-            if self.flows[at].queued == 0 {
-                self.schedule.deactivate(self.now, tree, at);
+        if self.data.schedule.state(at).is_active() {
+            if self.data.flows[at].queued == 0 {
+                self.data.schedule.deactivate(self.data.now, tree, at);
             } else {
-                self.refresh_budget(tree, requests, at);
+                self.data.refresh_budget(tree, requests, at);
             }
         }
         self.update_pos_tree(at);
@@ -265,17 +254,17 @@ impl Bfq {
         if self.probe.measures(index)
             && let Some(in_service) = &self.in_service
         {
-            let injection = self.flows.inject_limit_mut(in_service.flow);
-            self.probe.completed(injection, now, self.device.in_flight());
+            let injection = self.data.flows.inject_limit_mut(in_service.flow);
+            self.probe.completed(injection, now, self.data.device.in_flight());
         }
-        self.device.completed(now, data_len);
+        self.data.device.completed(now, data_len);
         self.note_lost();
-        let at = self.flows.flow_of(index);
-        let (flow, generation) = self.flows.flow_mut(at);
+        let at = self.data.flows.flow_of(index);
+        let (flow, generation) = self.data.flows.flow_mut(at);
         flow.in_flight -= 1;
         flow.last_end = now;
         let is_last = flow.in_flight == 0;
-        if self.device.tunables().slice_idle_ns > 0 {
+        if self.data.device.tunables().slice_idle_ns > 0 {
             // A merged flow is no waker: it stands for several clients.
             let is_one = flow.is_alone();
             self.last_completed = is_one.then_some((QueueId { index: at, generation }, now));
@@ -296,24 +285,26 @@ impl Bfq {
     /// [`Bfq::advance`] then ends it at its proper instant.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         match self.in_service.and_then(|in_service| in_service.idle) {
-            Some(_) if self.len == 0 => None,
-            Some(idle) if self.now < idle.inject_from => Some(idle.inject_from.min(idle.until)),
+            Some(_) if self.data.waiting == 0 => None,
+            Some(idle) if self.data.now < idle.inject_from => {
+                Some(idle.inject_from.min(idle.until))
+            }
             Some(idle) => Some(idle.until),
             None => {
-                let held = self.shared_stream.deadline(self.now);
-                held.or_else(|| self.destage.deadline(self.now))
+                let held = self.shared_stream.deadline(self.data.now);
+                held.or_else(|| self.destage.deadline(self.data.now))
             }
         }
     }
 
     /// Applies a cgroup's new weight or class from `tree`. The cgroup is not in service.
     pub(crate) fn update_cgroup_prio(&mut self, tree: &Tree, cgroup: u32) {
-        self.schedule.update_group_prio(self.now, tree, cgroup);
+        self.data.schedule.update_group_prio(self.data.now, tree, cgroup);
     }
 
     /// Expires the flow in service if it is in `cgroup` or below, charged at the weights in `tree`.
     pub(crate) fn take_device_from(&mut self, tree: &Tree, requests: &Requests, cgroup: u32) {
-        if self.schedule.is_group_in_service(cgroup) {
+        if self.data.schedule.is_group_in_service(cgroup) {
             self.expire(tree, requests, Expiry::Preempted);
         }
     }
@@ -321,25 +312,25 @@ impl Bfq {
     /// Applies a cgroup's new parent from `tree`.
     pub(crate) fn move_cgroup(&mut self, tree: &Tree, requests: &Requests, cgroup: u32) {
         self.take_device_from(tree, requests, cgroup);
-        self.schedule.move_group(self.now, tree, cgroup);
+        self.data.schedule.move_group(self.data.now, tree, cgroup);
         // The nearest setting of its clients may have changed.
-        self.review_policies(self.now, tree);
+        self.review_policies(self.data.now, tree);
     }
 
     /// Activates a flow at its first request (spec/bfq 2.3, 2.10, 3.1).
     fn activate(&mut self, tree: &Tree, requests: &Requests, at: u32) -> Return {
-        if self.arrive(tree, at) && self.schedule.is_raised_above_siblings(at) {
-            let flow = &mut self.flows[at];
-            flow.max_budget = flow.max_budget.min(self.device.tunables().raised_budget());
+        if self.arrive(tree, at) && self.data.schedule.is_raised_above_siblings(at) {
+            let flow = &mut self.data.flows[at];
+            flow.max_budget = flow.max_budget.min(self.data.device.tunables().raised_budget());
         }
-        let charge = self.next_charge(requests, at);
-        let starts_apart = self.schedule.wr_coeff(at) > 1
-            && self.flows.stats(at).has_just_started()
-            && self.schedule.has_unraised_beside(at);
-        let most = if starts_apart { self.device.tunables().raised_budget() } else { u32::MAX };
-        let (flow, stats) = self.flows.record_mut(at);
-        let away_ns = self.now.nanos_since(flow.last_end);
-        let is_in_time = away_ns <= 3 * self.device.tunables().slice_idle_ns;
+        let charge = self.data.next_charge(requests, at);
+        let starts_apart = self.data.schedule.wr_coeff(at) > 1
+            && self.data.flows.stats(at).has_just_started()
+            && self.data.schedule.has_unraised_beside(at);
+        let most = if starts_apart { self.data.tunables().raised_budget() } else { u32::MAX };
+        let (flow, stats) = self.data.flows.record_mut(at);
+        let away_ns = self.data.now.nanos_since(flow.last_end);
+        let is_in_time = away_ns <= 3 * self.data.device.tunables().slice_idle_ns;
         let left = core::mem::take(&mut flow.budget_left);
         let (budget, how) = match left {
             1.. if is_in_time => (left.min(flow.max_budget), Return::InTime),
@@ -347,12 +338,12 @@ impl Bfq {
         };
         // A starting flow is due soon also if it is alone in its cgroup.
         let budget = budget.min(most);
-        let budget = self.device.bounded(self.now, budget).max(charge);
+        let budget = self.data.device.bounded(self.data.now, budget).max(charge);
         flow.start.restart();
         if stats.has_sparse() {
-            self.flows.touch_woken(at);
+            self.data.flows.touch_woken(at);
         }
-        self.schedule.activate(self.now, tree, at, budget, how);
+        self.data.schedule.activate(self.data.now, tree, at, budget, how);
         how
     }
 
@@ -366,26 +357,26 @@ impl Bfq {
         index: u32,
         charge: u64,
     ) {
-        self.len -= 1;
-        self.device.dispatched(requests[index].request.data_len());
+        self.data.waiting -= 1;
+        self.data.device.dispatched(requests[index].request.data_len());
         let is_own = self.in_service.as_ref().is_some_and(|in_service| in_service.flow == at);
-        self.probe.dispatched(index, is_own, self.device.in_flight());
+        self.probe.dispatched(index, is_own, self.data.device.in_flight());
         if is_own {
             self.note_member(tree, requests, at, index);
         } else {
             self.note_lost();
         }
-        self.schedule.charge_flow(at, charge);
+        self.data.schedule.charge_flow(at, charge);
         let record = &requests[index];
         let (request, task) = (&record.request, record.task);
-        let tunables = self.device.tunables();
-        let flow = self.flows.dispatch(self.now, at, index, record.since, tunables);
-        flow.start.serve(self.now);
+        let tunables = self.data.device.tunables();
+        let flow = self.data.flows.dispatch(self.data.now, at, index, record.since, tunables);
+        flow.start.serve(self.data.now);
         let (is_of_stream, in_flight) = (!flow.is_seeky(), flow.in_flight);
         self.begin_coalescing(request, at, is_of_stream);
         self.note_destage(at, index, request);
         if request.op != Op::Flush {
-            self.device.moved(self.now, request.extent, is_of_stream);
+            self.data.device.moved(self.data.now, request.extent, is_of_stream);
         }
         tree.tasks[task].ready.remove(requests, index);
         self.update_pos_tree(at);

@@ -18,54 +18,54 @@ impl Bfq {
     ///
     /// A text that says what does not hold.
     pub(crate) fn check(&mut self, tree: &Tree, requests: &Requests) -> Result<(), String> {
-        for at in self.flows.live() {
+        for at in self.data.flows.live() {
             self.check_flow(requests, at).map_err(|what| format!("flow {at}: {what}"))?;
-            self.flows.check_wakers(at).map_err(|what| format!("flow {at}: {what}"))?;
+            self.data.flows.check_wakers(at).map_err(|what| format!("flow {at}: {what}"))?;
         }
         self.check_counts(requests)?;
         self.check_in_service()?;
         self.merging.sets().check();
-        self.schedule.check(tree, &self.flows.live())
+        self.data.schedule.check(tree, &self.data.flows.live())
     }
 
     /// A flow's requests are in both of its orders, and its state fits.
     fn check_flow(&mut self, requests: &Requests, at: u32) -> Result<(), String> {
         let count = |stage: Stage| {
             let of_flow = requests.iter().filter(|(index, record)| {
-                record.stage == stage && self.flows.flow_of(*index) == at
+                record.stage == stage && self.data.flows.flow_of(*index) == at
             });
             of_flow.map(|(index, _)| index).collect::<Vec<u32>>()
         };
         let (ready, out) = (count(Stage::Ready), count(Stage::Dispatched));
-        let flow = &self.flows[at];
-        let state = self.schedule.state(at);
+        let flow = &self.data.flows[at];
+        let state = self.data.schedule.state(at);
         let is_busy = !matches!(state, State::Off | State::Idle);
-        let is_counted = self.schedule.entity(at).is_counted;
+        let is_counted = self.data.schedule.entity(at).is_counted;
         ensure(is_counted == (is_busy || flow.in_flight > 0), || {
             format!("{state:?}, {} out, counted: {is_counted}", flow.in_flight)
         })?;
-        let (raising, wr_coeff) = (self.flows.raising(at), self.schedule.wr_coeff(at));
+        let (raising, wr_coeff) = (self.data.flows.raising(at), self.data.schedule.wr_coeff(at));
         raising.check(&self.wr_params())?;
         ensure(raising.state().wr_coeff() == wr_coeff, || {
             format!("{wr_coeff} times, and {raising:?}")
         })?;
-        let members = self.merging.sets().members(self.flows.id(at));
+        let members = self.merging.sets().members(self.data.flows.id(at));
         ensure(flow.is_alone() == (members == 1), || format!("alone, of {members}"))?;
         let is_gone = flow.is_orphaned() && flow.is_empty() && !is_busy;
         ensure(!is_gone, || "it should have been freed".into())?;
-        let shown = self.pos_tree.place_of(self.flows.id(at));
-        let next = flow.next().map(|next| Position(self.flows.position_of(next)));
+        let shown = self.pos_tree.place_of(self.data.flows.id(at));
+        let next = flow.next().map(|next| Position(self.data.flows.position_of(next)));
         ensure(shown.is_none() || shown == next, || format!("shown at {shown:?}, next {next:?}"))?;
         // One more than there should be, so that a cycle ends.
-        let [mut by_age, mut by_position] = self.flows.waiting(at, ready.len() + 1);
-        let flow = &self.flows[at];
+        let [mut by_age, mut by_position] = self.data.flows.waiting(at, ready.len() + 1);
+        let flow = &self.data.flows[at];
         let is_older = |pair: &[u32]| requests[pair[0]].since <= requests[pair[1]].since;
         ensure(by_age.windows(2).all(is_older), || "the oldest are not first".into())?;
         by_age.sort_unstable();
         ensure(by_age == ready, || format!("{ready:?} wait, listed are {by_age:?}"))?;
         ensure(flow.queued as usize == ready.len(), || format!("{} counted", flow.queued))?;
         ensure(flow.in_flight as usize == out.len(), || format!("{} out", flow.in_flight))?;
-        let is_in_order = by_position.is_sorted_by_key(|&index| self.flows.position_of(index));
+        let is_in_order = by_position.is_sorted_by_key(|&index| self.data.flows.position_of(index));
         ensure(is_in_order, || format!("by position they are {by_position:?}"))?;
         by_position.sort_unstable();
         ensure(by_position == ready, || format!("by position there are {by_position:?}"))?;
@@ -83,18 +83,19 @@ impl Bfq {
     /// Requests at the device are counted.
     fn check_counts(&self, requests: &Requests) -> Result<(), String> {
         let at_device = || requests.iter().filter(|(_, record)| record.stage == Stage::Dispatched);
-        let (out, in_device) = (at_device().count(), self.device.in_flight());
+        let (out, in_device) = (at_device().count(), self.data.device.in_flight());
         ensure(out == in_device as usize, || format!("{in_device} requests out, not {out}"))?;
         let bytes: u64 = at_device().map(|(_, record)| u64::from(record.request.data_len())).sum();
-        ensure(bytes == self.device.bytes(), || {
-            format!("{} bytes out, not {bytes}", self.device.bytes())
+        ensure(bytes == self.data.device.bytes(), || {
+            format!("{} bytes out, not {bytes}", self.data.device.bytes())
         })
     }
 
     /// The flow in service is within its budget, and idled for only while it is empty.
     fn check_in_service(&self) -> Result<(), String> {
         let Some(in_service) = &self.in_service else { return Ok(()) };
-        let (flow, entity) = (&self.flows[in_service.flow], self.schedule.entity(in_service.flow));
+        let (flow, entity) =
+            (&self.data.flows[in_service.flow], self.data.schedule.entity(in_service.flow));
         ensure(in_service.since <= in_service.deadline, || {
             format!("{in_service:?} ends before it begins")
         })?;

@@ -15,16 +15,16 @@ impl Bfq {
     pub(in crate::bfq) fn goes_on(&self, requests: &Requests) -> Option<(u32, u32, u64)> {
         let in_service = self.in_service.as_ref()?;
         let at = in_service.flow;
-        let is_busy = self.device.tunables().strict_guarantees && self.device.in_flight() > 0;
-        let may_stay = self.now < in_service.deadline && !self.leaves_long_destage();
+        let is_busy = self.data.tunables().strict_guarantees && self.data.device.in_flight() > 0;
+        let may_stay = self.data.now < in_service.deadline && !self.leaves_long_destage();
         if is_busy || !may_stay || self.is_shared_stream(at) {
             return None;
         }
-        let flow = &self.flows[at];
-        let index = flow.pick(self.now, requests, self.device.tunables())?;
-        let charge = self.charge_of(flow, at, &requests[index]);
-        let entity = self.schedule.entity(at);
-        let may_be_preempted = entity.next_wr_coeff == 1 && self.schedule.raised() > 0;
+        let flow = &self.data.flows[at];
+        let index = flow.pick(self.data.now, requests, self.data.tunables())?;
+        let charge = self.data.charge_of(flow, at, &requests[index]);
+        let entity = self.data.schedule.entity(at);
+        let may_be_preempted = entity.next_wr_coeff == 1 && self.data.schedule.raised() > 0;
         let stays = entity.has_room(charge) && !may_be_preempted;
         (stays && !self.is_full_for(requests, index)).then_some((at, index, charge))
     }
@@ -36,7 +36,7 @@ impl Bfq {
         tree: &mut Tree,
         requests: &mut Requests,
     ) -> Option<u32> {
-        if self.device.tunables().strict_guarantees && self.device.in_flight() > 0 {
+        if self.data.tunables().strict_guarantees && self.data.device.in_flight() > 0 {
             return None;
         }
         loop {
@@ -56,8 +56,8 @@ impl Bfq {
                 Some(_) if self.should_preempt_for_raised() => Expiry::Preempted,
                 Some(index) if self.waits_for_straggler(tree, requests, at, index) => return None,
                 Some(index) => {
-                    let charge = self.charge(requests, at, index);
-                    let entity = self.schedule.entity(at);
+                    let charge = self.data.charge(requests, at, index);
+                    let entity = self.data.schedule.entity(at);
                     if entity.has_room(charge) {
                         if self.is_full_for(requests, index) {
                             return None;
@@ -98,20 +98,20 @@ impl Bfq {
         let run = self.run.take()?;
         let in_service = self.in_service.filter(|in_service| in_service.flow == run.flow())?;
         // All requests waiting with the first, divided by the room at its dispatch.
-        let shares = || (u64::from(self.len) + 1).div_ceil(u64::from(room) + 1) as u32 - 1;
+        let shares = || (u64::from(self.data.waiting) + 1).div_ceil(u64::from(room) + 1) as u32 - 1;
         let left = run.left(shares)?;
-        let index = self.flows[in_service.flow].pick(now, requests, self.device.tunables())?;
+        let index = self.data.flows[in_service.flow].pick(now, requests, self.data.tunables())?;
         if self.is_full_for(requests, index) {
             return None;
         }
         let request = &requests[index].request;
         let bytes = run.bytes_with(request);
-        let entity = self.schedule.entity(in_service.flow);
-        let charge = self.charge(requests, in_service.flow, index);
+        let entity = self.data.schedule.entity(in_service.flow);
+        let charge = self.data.charge(requests, in_service.flow, index);
         let fits = entity.service + charge <= entity.budget;
         let bytes = bytes.filter(|_| fits && !self.has_timed_out())?;
         self.dispatch(tree, requests, in_service.flow, index, charge);
-        self.counters.coalesced();
+        self.data.counters.coalesced();
         self.run = self.run.map(|run| run.continued(bytes, left));
         Some(index)
     }
@@ -122,32 +122,33 @@ impl Bfq {
     /// A flow becomes busy: others may share the device with it.
     #[inline]
     pub(in crate::bfq) fn extend_flash_bound(&mut self, at: u32) {
-        if self.device.tunables().queueing_flash()
-            && self.device.tunables().slice_idle_ns > 0
-            && self.schedule.is_asymmetric(at)
+        if self.data.tunables().queueing_flash()
+            && self.data.tunables().slice_idle_ns > 0
+            && self.data.schedule.is_asymmetric(at)
         {
-            self.device.extend_flash_bound(self.now);
+            self.data.device.extend_flash_bound(self.data.now);
         }
     }
 
     /// Whether queueing flash has room for all waiting requests, few and small ones, so that their order does not
     /// matter. O(depth).
     pub(in crate::bfq) fn has_room_for_all(&mut self, requests: &Requests) -> bool {
-        let here = u64::from(self.len) + u64::from(self.device.in_flight());
-        if !self.device.tunables().queueing_flash()
-            || here * 4 > u64::from(self.device.tunables().depth)
+        let here = u64::from(self.data.waiting) + u64::from(self.data.device.in_flight());
+        if !self.data.tunables().queueing_flash()
+            || here * 4 > u64::from(self.data.tunables().depth)
         {
             return false;
         }
-        let next = self.in_service.and_then(|in_service| self.schedule.runner_up(in_service.flow));
-        let next = next.and_then(|at| self.flows[at].next());
+        let next =
+            self.in_service.and_then(|in_service| self.data.schedule.runner_up(in_service.flow));
+        let next = next.and_then(|at| self.data.flows[at].next());
         let is_small = next.is_none_or(|next| requests[next].request.extent.len < LONG_ON_FLASH);
-        is_small && !self.device.is_quarter_full()
+        is_small && !self.data.device.is_quarter_full()
     }
 
     /// Whether the request at `index` waits for room.
     #[inline]
     pub(in crate::bfq) fn is_full_for(&self, requests: &Requests, index: u32) -> bool {
-        self.device.is_full(self.now, requests[index].request.data_len())
+        self.data.device.is_full(self.data.now, requests[index].request.data_len())
     }
 }

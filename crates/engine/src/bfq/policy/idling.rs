@@ -36,8 +36,8 @@ impl Bfq {
         is_idle_class: bool,
         is_flush: bool,
     ) -> bool {
-        let (now, slice_idle_ns) = (self.now, self.device.tunables().slice_idle_ns);
-        let (flow, stats) = self.flows.record_mut(at);
+        let (now, slice_idle_ns) = (self.data.now, self.data.tunables().slice_idle_ns);
+        let (flow, stats) = self.data.flows.record_mut(at);
         if !flow.sync {
             return false;
         }
@@ -59,7 +59,7 @@ impl Bfq {
         let idle_since = flow.is_empty().then_some(last_end);
         think_time.arrived(now, idle_since, is_new);
         if let Some(briefly) = flips {
-            self.flows.inject_limit_mut(at).think_changed(now, briefly);
+            self.data.flows.inject_limit_mut(at).think_changed(now, briefly);
         }
         // Without idling there is nothing to inject into.
         idle_since.is_some() && slice_idle_ns > 0
@@ -69,54 +69,54 @@ impl Bfq {
     pub(in crate::bfq) fn is_waited_for(&mut self, requests: &Requests) -> bool {
         let Some(InService { flow, idle, .. }) = &self.in_service else { return false };
         idle.is_some()
-            || (self.flows[*flow].in_flight > 0 && self.is_better_to_idle(requests, *flow))
+            || (self.data.flows[*flow].in_flight > 0 && self.is_better_to_idle(requests, *flow))
     }
 
     /// Whether idling for this flow is better than serving another (spec/bfq 5.2).
     pub(in crate::bfq) fn is_better_to_idle(&mut self, requests: &Requests, at: u32) -> bool {
-        let flow = &self.flows[at];
+        let flow = &self.data.flows[at];
         if !flow.is_live() {
             return false;
         }
-        if self.device.tunables().strict_guarantees {
+        if self.data.tunables().strict_guarantees {
             return true;
         }
-        if self.device.tunables().slice_idle_ns == 0
+        if self.data.tunables().slice_idle_ns == 0
             || !flow.sync
-            || self.schedule.prio(at).class == PriorityClass::Idle
+            || self.data.schedule.prio(at).class == PriorityClass::Idle
         {
             return false;
         }
         // A sole flow delays no other.
-        self.schedule.flows() == 1
+        self.data.schedule.flows() == 1
             || (!self.has_room_for_all(requests)
-                && self.flows.pays(at, self.now)
+                && self.data.flows.pays(at, self.data.now)
                 && (self.is_raised_beside_others(at)
                     || self.boosts_throughput(at)
-                    || self.schedule.is_asymmetric(at)))
+                    || self.data.schedule.is_asymmetric(at)))
     }
 
     /// Whether idling raises throughput: for a stream on a rotational device, or for any flow on a rotational device
     /// without a queue.
     pub(in crate::bfq) fn boosts_throughput(&self, at: u32) -> bool {
         let (rotational, queueing) =
-            (self.device.tunables().rotational, self.device.tunables().queueing);
+            (self.data.tunables().rotational, self.data.tunables().queueing);
         // A raised flow should not wait for throughput, unless the device went to a stream anyway.
         let in_min_slot = || {
-            self.flows[at].is_known()
+            self.data.flows[at].is_known()
                 && self.in_service.is_some_and(|in_service| {
                     in_service.flow == at && self.in_min_slot(&in_service)
                 })
         };
-        if self.schedule.has_raised_siblings(at) && !in_min_slot() {
+        if self.data.schedule.has_raised_siblings(at) && !in_min_slot() {
             return false;
         }
         if rotational && !queueing {
             return true;
         }
-        let think_time = &self.flows.stats(at).think_time;
+        let think_time = &self.data.flows.stats(at).think_time;
         (rotational || !queueing)
-            && !self.flows[at].is_seeky()
+            && !self.data.flows[at].is_seeky()
             && think_time.is_io_bound()
             && think_time.thinks_briefly()
     }
@@ -124,10 +124,10 @@ impl Bfq {
     /// The flow in service is empty and has nothing in flight: starts idling.
     pub(in crate::bfq) fn start_idling(&mut self, at: u32) {
         self.book_use();
-        let slice_idle_ns = self.device.tunables().slice_idle_ns;
-        let length_ns = if self.schedule.wr_coeff(at) > 1 {
+        let slice_idle_ns = self.data.tunables().slice_idle_ns;
+        let length_ns = if self.data.schedule.wr_coeff(at) > 1 {
             self.raised_idle_ns()
-        } else if self.flows[at].is_seeky() && !self.schedule.is_asymmetric(at) {
+        } else if self.data.flows[at].is_seeky() && !self.data.schedule.is_asymmetric(at) {
             slice_idle_ns.min(SEEKY_IDLE_NS)
         } else {
             slice_idle_ns
@@ -136,12 +136,13 @@ impl Bfq {
             true => IdlingCause::Throughput,
             false => IdlingCause::Guarantees,
         };
-        let returns =
-            self.in_service.is_some_and(|in_service| in_service.returns) || self.costs_shares(at);
-        let returns_ns = if self.device.tunables().rotational && returns { AT_ONCE_NS } else { 0 };
-        let [until, inject_from] = [length_ns, returns_ns].map(|ns| self.now.plus_nanos(ns));
-        let lost_since = (self.device.in_flight() == 0 && self.len > 0).then_some(self.now);
-        let idle = Idle { since: self.now, until, inject_from, cause, lost_ns: 0, lost_since };
+        let returns = self.in_service.is_some_and(|in_service| in_service.returns)
+            || self.data.costs_shares(at);
+        let returns_ns = if self.data.tunables().rotational && returns { AT_ONCE_NS } else { 0 };
+        let [until, inject_from] = [length_ns, returns_ns].map(|ns| self.data.now.plus_nanos(ns));
+        let lost_since =
+            (self.data.device.in_flight() == 0 && self.data.waiting > 0).then_some(self.data.now);
+        let idle = Idle { since: self.data.now, until, inject_from, cause, lost_ns: 0, lost_since };
         if let Some(in_service) = &mut self.in_service {
             in_service.idle = Some(idle);
         }
@@ -153,7 +154,7 @@ impl Bfq {
         if let Some(in_service) = &mut self.in_service
             && let Some(idle) = in_service.idle.take()
         {
-            in_service.returns = self.now.nanos_since(idle.since) < AT_ONCE_NS;
+            in_service.returns = self.data.now.nanos_since(idle.since) < AT_ONCE_NS;
             let flow = in_service.flow;
             self.note_idled(flow, &idle);
         }
@@ -167,22 +168,24 @@ impl Bfq {
         let cost_ns = self.book_wait(at, &idle);
         let Request { op, extent, .. } = requests[index].request;
         let is_near =
-            last_end.is_some_and(|Position(end)| !is_far(end, extent, self.device.tunables()));
+            last_end.is_some_and(|Position(end)| !is_far(end, extent, self.data.tunables()));
         // A near write saves waiting for the destage of earlier writes, which takes about as long.
         let saved_ns = match op {
-            Op::Read if is_near && self.device.tunables().rotational => NEAR_READ_NS,
-            Op::Write if is_near && self.destage.is_pending(self.now) => cost_ns.min(NEAR_WRITE_NS),
+            Op::Read if is_near && self.data.tunables().rotational => NEAR_READ_NS,
+            Op::Write if is_near && self.destage.is_pending(self.data.now) => {
+                cost_ns.min(NEAR_WRITE_NS)
+            }
             _ => 0,
         };
         if saved_ns > 0 {
-            self.flows.change_payback(at, |payback| payback.brought(saved_ns));
+            self.data.flows.change_payback(at, |payback| payback.brought(saved_ns));
         }
         // Time behind other requests, or in a flush of earlier writes, would have passed without idling too.
         if op != Op::Flush
-            && self.device.in_flight() == 0
+            && self.data.device.in_flight() == 0
             && let Some(in_service) = &mut self.in_service
         {
-            in_service.back = Some(self.now);
+            in_service.back = Some(self.data.now);
         }
     }
 
@@ -195,10 +198,10 @@ impl Bfq {
 
     /// Books the time that idling kept other flows from an empty device. Returns it in nanoseconds.
     fn book_wait(&mut self, at: u32, idle: &Idle) -> u64 {
-        let now = self.now;
+        let now = self.data.now;
         let ns = idle.lost_ns + idle.lost_since.map_or(0, |since| now.nanos_since(since));
         if ns > 0 {
-            self.flows.change_payback(at, |payback| payback.cost(now, ns));
+            self.data.flows.change_payback(at, |payback| payback.cost(now, ns));
         }
         ns
     }
@@ -207,12 +210,12 @@ impl Bfq {
     /// completed.
     #[inline]
     pub(in crate::bfq) fn note_lost(&mut self) {
-        let is_lost = self.device.in_flight() == 0 && self.len > 0;
+        let is_lost = self.data.device.in_flight() == 0 && self.data.waiting > 0;
         if let Some(InService { idle: Some(idle), .. }) = &mut self.in_service {
             match (is_lost, idle.lost_since) {
-                (true, None) => idle.lost_since = Some(self.now),
+                (true, None) => idle.lost_since = Some(self.data.now),
                 (false, Some(since)) => {
-                    idle.lost_ns += self.now.nanos_since(since);
+                    idle.lost_ns += self.data.now.nanos_since(since);
                     idle.lost_since = None;
                 }
                 _ => {}
@@ -225,16 +228,16 @@ impl Bfq {
         if let Some(in_service) = &mut self.in_service
             && let Some(back) = in_service.back.take()
         {
-            let ns = self.now.nanos_since(back);
+            let ns = self.data.now.nanos_since(back);
             let flow = in_service.flow;
-            self.flows.change_payback(flow, |payback| payback.brought(ns));
+            self.data.flows.change_payback(flow, |payback| payback.brought(ns));
         }
     }
 
     /// Counts idling that has ended.
     fn note_idled(&mut self, flow: u32, idle: &Idle) {
-        let ns = self.now.nanos_since(idle.since);
-        self.counters.idled(self.schedule.cgroup(flow), idle.cause, ns);
+        let ns = self.data.now.nanos_since(idle.since);
+        self.data.counters.idled(self.data.schedule.cgroup(flow), idle.cause, ns);
         self.note_idling(flow, ns);
     }
 
@@ -255,36 +258,37 @@ impl Bfq {
         }
         // Equally raised flows have short slots anyway, and all of them are seeky.
         let goes_on = how == Return::InTime
-            && match self.schedule.wr_coeff(at) {
-                1 => self.schedule.wr_coeff(in_service.flow) == 1,
-                mine => mine > self.schedule.wr_coeff(in_service.flow),
+            && match self.data.schedule.wr_coeff(at) {
+                1 => self.data.schedule.wr_coeff(in_service.flow) == 1,
+                mine => mine > self.data.schedule.wr_coeff(in_service.flow),
             };
         // Flash that queues loses nothing by preemption, so the flow with the earlier finish goes first.
         let is_free =
-            self.device.tunables().queueing_flash() && !self.device.tunables().strict_guarantees;
+            self.data.tunables().queueing_flash() && !self.data.tunables().strict_guarantees;
         let matters = !is_worth_waiting_for
             || goes_on
             || is_free
             || self.matters_more(tree, at, in_service.flow);
-        matters && self.schedule.is_ahead(at)
+        matters && self.data.schedule.is_ahead(at)
     }
 
     /// Whether a flow has a better class than another, or a larger weight among its siblings.
     fn matters_more(&self, tree: &Tree, at: u32, other: u32) -> bool {
-        let (mine, theirs) = (self.schedule.prio(at), self.schedule.prio(other));
+        let (mine, theirs) = (self.data.schedule.prio(at), self.data.schedule.prio(other));
         if mine.class != theirs.class {
             return mine.class < theirs.class;
         }
-        let [my_group, their_group] = [at, other].map(|flow| self.schedule.cgroup(flow));
+        let [my_group, their_group] = [at, other].map(|flow| self.data.schedule.cgroup(flow));
         if my_group == their_group {
-            let weight = |flow, prio: Prio| prio.weight * u32::from(self.schedule.wr_coeff(flow));
+            let weight =
+                |flow, prio: Prio| prio.weight * u32::from(self.data.schedule.wr_coeff(flow));
             return weight(at, mine) > weight(other, theirs);
         }
         // Between cgroups of equal weight the more raised flow matters more.
         let weight = |cgroup: u32| tree.cgroups[cgroup].weight;
         match weight(my_group).cmp(&weight(their_group)) {
             Ordering::Less => false,
-            Ordering::Equal => self.schedule.wr_coeff(at) > self.schedule.wr_coeff(other),
+            Ordering::Equal => self.data.schedule.wr_coeff(at) > self.data.schedule.wr_coeff(other),
             Ordering::Greater => true,
         }
     }

@@ -19,31 +19,32 @@ const WOKEN_MAX: usize = 4;
 impl Bfq {
     pub(in crate::bfq) fn inject_settings(&self) -> InjectSettings {
         InjectSettings {
-            slice_idle_ns: self.device.tunables().slice_idle_ns,
+            slice_idle_ns: self.data.tunables().slice_idle_ns,
             ..InjectSettings::default()
         }
     }
 
     /// Updates waker and injection limit when the only request of a client comes.
     pub(in crate::bfq) fn update_injection(&mut self, at: u32) {
-        let (settings, queue) = (self.inject_settings(), self.flows.id(at));
-        let (now, completed, in_device) = (self.now, self.last_completed, self.device.in_flight());
-        let briefly = self.flows.stats(at).think_time.thinks_briefly();
+        let (settings, queue) = (self.inject_settings(), self.data.flows.id(at));
+        let (now, completed, in_device) =
+            (self.data.now, self.last_completed, self.data.device.in_flight());
+        let briefly = self.data.flows.stats(at).think_time.thinks_briefly();
         // Idling for a flow that thinks briefly is short; it needs no waker.
         if !briefly {
-            let known = self.flows.sparse(at).waker;
+            let known = self.data.flows.sparse(at).waker;
             let mut waker = known;
             let found = waker.observe(&settings, now, queue, briefly, completed);
-            if let Some(gone) = found.filter(|&found| !self.flows.is_current(found)) {
+            if let Some(gone) = found.filter(|&found| !self.data.flows.is_current(found)) {
                 waker.forget(gone);
             }
             // Mostly nothing changes.
             if waker != known {
-                self.flows.set_waker(at, waker);
+                self.data.flows.set_waker(at, waker);
             }
         }
         if self.in_service.is_some_and(|in_service| in_service.flow == at) {
-            let injection = self.flows.inject_limit_mut(at);
+            let injection = self.data.flows.inject_limit_mut(at);
             self.probe.arrived(injection, &settings, now, briefly, in_device);
         }
     }
@@ -54,7 +55,7 @@ impl Bfq {
         tree: &mut Tree,
         requests: &mut Requests,
     ) -> Option<u32> {
-        if self.len == 0 || self.device.tunables().strict_guarantees {
+        if self.data.waiting == 0 || self.data.tunables().strict_guarantees {
             return None;
         }
         let in_service = &self.in_service?;
@@ -75,16 +76,16 @@ impl Bfq {
                 (at, Injection::Other)
             }
         };
-        let index = self.flows[at].pick(self.now, requests, self.device.tunables())?;
-        let charge = self.charge(requests, at, index);
+        let index = self.data.flows[at].pick(self.data.now, requests, self.data.tunables())?;
+        let charge = self.data.charge(requests, at, index);
         self.dispatch(tree, requests, at, index, charge);
-        if self.flows[at].queued == 0 {
-            self.schedule.deactivate(self.now, tree, at);
+        if self.data.flows[at].queued == 0 {
+            self.data.schedule.deactivate(self.data.now, tree, at);
         } else {
-            self.refresh_budget(tree, requests, at);
+            self.data.refresh_budget(tree, requests, at);
         }
-        self.schedule.review_charged(self.now, tree, at);
-        self.counters.injected(self.schedule.cgroup(at), kind);
+        self.data.schedule.review_charged(self.data.now, tree, at);
+        self.data.counters.injected(self.data.schedule.cgroup(at), kind);
         if let Some(in_service) = &mut self.in_service {
             in_service.injected += 1;
             in_service.is_shared = true;
@@ -99,27 +100,28 @@ impl Bfq {
         requests: &Requests,
         in_service: &InService,
     ) -> InjectionCandidates {
-        let stats = self.flows.stats(in_service.flow);
+        let stats = self.data.flows.stats(in_service.flow);
         let fits = |at: &u32| self.fits_budget_left(requests, in_service, *at);
-        let own_async = match self.schedule.owner(in_service.flow).kind() {
+        let own_async = match self.data.schedule.owner(in_service.flow).kind() {
             Kind::Client(client) => {
-                let cgroup = self.schedule.cgroup(in_service.flow);
+                let cgroup = self.data.schedule.cgroup(in_service.flow);
                 let is_own = |at: &u32| {
-                    let next = self.flows[*at].next();
+                    let next = self.data.flows[*at].next();
                     next.is_some_and(|next| tree.tasks[requests[next].task].client == client)
                 };
-                self.flows.of(Owner::writeback(cgroup)).filter(is_own).filter(fits)
+                self.data.flows.of(Owner::writeback(cgroup)).filter(is_own).filter(fits)
             }
             Kind::Writeback(_) => None,
         };
         // On rotational devices a flow with requests in flight waits for no other, nor does one expected within 1 ms.
-        let waits = !self.device.tunables().rotational
-            || in_service.idle.is_some_and(|idle| self.now >= idle.inject_from);
-        let waker = self.flows.sparse(in_service.flow).waker.get();
+        let waits = !self.data.tunables().rotational
+            || in_service.idle.is_some_and(|idle| self.data.now >= idle.inject_from);
+        let waker = self.data.flows.sparse(in_service.flow).waker.get();
         let waker = waker.map(|waker| waker.index).filter(|_| waits).filter(fits);
-        let woken = self.flows.woken(in_service.flow).take(WOKEN_MAX).filter(|_| waits).find(fits);
-        let is_raised = self.schedule.wr_coeff(in_service.flow) > 1;
-        let id = |at: u32| self.flows.id(at);
+        let woken =
+            self.data.flows.woken(in_service.flow).take(WOKEN_MAX).filter(|_| waits).find(fits);
+        let is_raised = self.data.schedule.wr_coeff(in_service.flow) > 1;
+        let id = |at: u32| self.data.flows.id(at);
         InjectionCandidates {
             own_async: own_async.map(id),
             waker: waker.map(id),
@@ -127,7 +129,7 @@ impl Bfq {
             injected: in_service.injected,
             boosts_throughput: self.boosts_throughput(in_service.flow),
             is_precious: is_raised
-                && self.schedule.raised() <= 1
+                && self.data.schedule.raised() <= 1
                 && stats.think_time.thinks_briefly(),
         }
     }
@@ -140,41 +142,34 @@ impl Bfq {
         settings: &InjectSettings,
     ) -> Option<u32> {
         let is_long_enough = match in_service.idle {
-            Some(idle) => self.now >= idle.inject_from,
-            None => !self.costs_shares(in_service.flow),
+            Some(idle) => self.data.now >= idle.inject_from,
+            None => !self.data.costs_shares(in_service.flow),
         };
         if !is_long_enough {
             return None;
         }
-        let stats = self.flows.stats(in_service.flow);
+        let stats = self.data.flows.stats(in_service.flow);
         let idling_since = in_service.idle.map(|idle| idle.since);
-        let injection = self.flows.inject_limit(in_service.flow);
-        if !injection.admits(settings, self.now, idling_since, self.device.in_flight()) {
+        let injection = self.data.flows.inject_limit(in_service.flow);
+        if !injection.admits(settings, self.data.now, idling_since, self.data.device.in_flight()) {
             return None;
         }
         let is_patient =
-            self.schedule.wr_coeff(in_service.flow) == 1 || !stats.think_time.thinks_briefly();
-        let at = self.schedule.runner_up(in_service.flow)?;
-        let is_allowed = is_patient || self.schedule.wr_coeff(at) > 1;
-        let next = self.flows[at].next()?;
+            self.data.schedule.wr_coeff(in_service.flow) == 1 || !stats.think_time.thinks_briefly();
+        let at = self.data.schedule.runner_up(in_service.flow)?;
+        let is_allowed = is_patient || self.data.schedule.wr_coeff(at) > 1;
+        let next = self.data.flows[at].next()?;
         let is_long = requests[next].request.extent.len >= LONG_ON_FLASH;
-        let delays = is_long && !self.device.tunables().rotational && self.device.in_flight() > 0;
+        let delays =
+            is_long && !self.data.tunables().rotational && self.data.device.in_flight() > 0;
         (is_allowed && !delays && self.fits_budget_left(requests, in_service, at)).then_some(at)
-    }
-
-    /// Whether an injected request costs the flow part of its share: a seeky flow in an asymmetric scenario, on a
-    /// rotational device. One injected request after each of its own would leave it half of the device.
-    pub(in crate::bfq) fn costs_shares(&self, at: u32) -> bool {
-        self.device.tunables().rotational
-            && self.flows[at].is_seeky()
-            && self.schedule.is_asymmetric(at)
     }
 
     /// Whether the next request of flow `at` fits into what the flow in service has left of its budget.
     fn fits_budget_left(&self, requests: &Requests, in_service: &InService, at: u32) -> bool {
-        let entity = self.schedule.entity(in_service.flow);
+        let entity = self.data.schedule.entity(in_service.flow);
         let left = entity.budget.saturating_sub(entity.service);
-        let charge = self.next_charge(requests, at);
+        let charge = self.data.next_charge(requests, at);
         at != in_service.flow && charge > 0 && charge <= left
     }
 }

@@ -1,12 +1,11 @@
 //! Life cycle of flows: creation, counting while busy, removal.
 
 use crate::bfq::Bfq;
-use crate::bfq::flow::{Kind, Owner};
-use crate::bfq::wf2q::Prio;
+use crate::bfq::data::prio_of;
+use crate::bfq::flow::Owner;
 use crate::bfq::wf2q::State;
 use crate::requests::Requests;
 use crate::tree::Tree;
-use crate::types::Priority;
 
 /// Time without requests after which a flow may be evicted: as long as membership in a large burst lasts
 /// (spec/bfq 6.4).
@@ -21,17 +20,17 @@ impl Bfq {
     /// Removes a cgroup with nothing below it.
     pub(crate) fn forget_cgroup(&mut self, tree: &Tree, requests: &Requests, cgroup: u32) {
         let parent = tree.cgroups[cgroup].parent;
-        self.counters.fold(cgroup, parent);
+        self.data.counters.fold(cgroup, parent);
         self.destage.cgroup_removed(cgroup, parent);
         self.close(tree, requests, Owner::writeback(cgroup));
-        self.schedule.forget_group(cgroup);
+        self.data.schedule.forget_group(cgroup);
         self.merging.remove_group(cgroup);
     }
 
     /// Applies a client's new priority, from its flow's next activation on.
     pub(crate) fn reprioritize(&mut self, tree: &Tree, client: u32) {
         let owner = Owner::client(client);
-        if let Some(at) = self.flows.of(owner) {
+        if let Some(at) = self.data.flows.of(owner) {
             self.update_traits(tree, at);
         }
     }
@@ -39,8 +38,8 @@ impl Bfq {
     /// Applies the new priority of a cgroup's writeback.
     pub(crate) fn reprioritize_writeback(&mut self, tree: &Tree, cgroup: u32) {
         let owner = Owner::writeback(cgroup);
-        if let Some(at) = self.flows.of(owner) {
-            self.schedule.set_prio(at, prio_of(tree, owner, cgroup));
+        if let Some(at) = self.data.flows.of(owner) {
+            self.data.schedule.set_prio(at, prio_of(tree, owner, cgroup));
         }
     }
 
@@ -54,7 +53,7 @@ impl Bfq {
         index: u32,
         owner: Owner,
     ) -> u32 {
-        let own_flow = self.flows.of(owner);
+        let own_flow = self.data.flows.of(owner);
         own_flow.unwrap_or_else(|| {
             let cgroup = tree.tasks[requests[index].task].cgroup;
             self.open(tree, requests, owner, cgroup)
@@ -71,11 +70,11 @@ impl Bfq {
         cgroup: u32,
     ) -> u32 {
         self.evict_stale(tree, requests);
-        let at = self.flows.open(self.now, owner, self.device.tunables());
-        self.schedule.open(at, owner, cgroup, prio_of(tree, owner, cgroup));
-        self.counters.make_room(cgroup);
+        let at = self.data.flows.open(self.data.now, owner, self.data.device.tunables());
+        self.data.schedule.open(at, owner, cgroup, prio_of(tree, owner, cgroup));
+        self.data.counters.make_room(cgroup);
         if !self.is_cooperation_off() {
-            self.pos_tree.make_room(self.flows.id(at));
+            self.pos_tree.make_room(self.data.flows.id(at));
         }
         if owner.as_client().is_some() {
             self.note_creation(tree, at);
@@ -89,22 +88,23 @@ impl Bfq {
     /// request.
     pub(in crate::bfq) fn evict_stale(&mut self, tree: &Tree, requests: &Requests) {
         for _ in 0..2 {
-            let Some(at) = self.flows.advance_clock_hand() else { return };
+            let Some(at) = self.data.flows.advance_clock_hand() else { return };
             // A merged flow is stale only with its effective flow.
-            let shared = self.merging.representative(self.flows.id(at)).map(|queue| queue.index);
+            let shared =
+                self.merging.representative(self.data.flows.id(at)).map(|queue| queue.index);
             let is_away = |at: u32| {
-                let is_counted = self.schedule.entity(at).is_counted;
-                !is_counted && self.now.nanos_since(self.flows[at].last_end) > STALE_NS
+                let is_counted = self.data.schedule.entity(at).is_counted;
+                !is_counted && self.data.now.nanos_since(self.data.flows[at].last_end) > STALE_NS
             };
             if shared.is_some_and(|shared| is_away(at) && is_away(shared)) {
-                self.close(tree, requests, self.schedule.owner(at));
+                self.close(tree, requests, self.data.schedule.owner(at));
             }
         }
     }
 
     /// The owner of a flow is gone.
     pub(in crate::bfq) fn close(&mut self, tree: &Tree, requests: &Requests, owner: Owner) {
-        let Some(at) = self.flows.close(owner) else { return };
+        let Some(at) = self.data.flows.close(owner) else { return };
         self.burst.forget(at);
         if owner.as_client().is_some() {
             self.close_queue(tree, at);
@@ -115,10 +115,10 @@ impl Bfq {
     /// Stops counting a flow that is neither busy nor at the device, and frees it if it has no client.
     #[inline]
     pub(in crate::bfq) fn uncount_if_idle(&mut self, at: u32) {
-        if self.flows[at].in_flight > 0 {
+        if self.data.flows[at].in_flight > 0 {
             return;
         }
-        if matches!(self.schedule.entity(at).state, State::Off | State::Idle) {
+        if matches!(self.data.schedule.entity(at).state, State::Off | State::Idle) {
             self.uncount(at);
         }
     }
@@ -126,23 +126,13 @@ impl Bfq {
     /// A flow is neither busy nor at the device.
     #[inline(never)]
     fn uncount(&mut self, at: u32) {
-        if self.schedule.uncount(at) {
+        if self.data.schedule.uncount(at) {
             self.note_emptied(at);
         }
-        if self.flows[at].is_orphaned() {
+        if self.data.flows[at].is_orphaned() {
             self.end_weight_raising(at);
-            self.schedule.forget(at);
-            self.flows.release(at);
+            self.data.schedule.forget(at);
+            self.data.flows.release(at);
         }
     }
-}
-
-/// Class and weight of `owner`'s flow in `cgroup`.
-pub(in crate::bfq) fn prio_of(tree: &Tree, owner: Owner, cgroup: u32) -> Prio {
-    let priority = match owner.kind() {
-        Kind::Client(client) => tree.clients[client].priority,
-        Kind::Writeback(_) => Priority::default(),
-    };
-    let priority = tree.cgroups[cgroup].prio_class.apply(priority);
-    Prio { class: priority.class(), weight: priority.weight().get() }
 }

@@ -3,9 +3,9 @@
 use crate::bfq::Bfq;
 use crate::bfq::budget::Expiry;
 use crate::bfq::counters::Count;
+use crate::bfq::data::prio_of;
 use crate::bfq::flow::{FlowState, Flows};
 use crate::bfq::in_service::InService;
-use crate::bfq::policy::lifecycle::prio_of;
 use crate::bfq::saved_state::SavedState;
 use crate::bfq::schedule::Schedule;
 use crate::bfq::wf2q::Prio;
@@ -21,10 +21,11 @@ use crate::types::{Op, PriorityClass, Request};
 impl Bfq {
     /// Opens a client's flow, which may merge with one created just before it.
     pub(in crate::bfq) fn open_queue(&mut self, tree: &Tree, requests: &Requests, at: u32) {
-        let traits = traits(&self.flows, &self.schedule, tree, at);
-        let queueing_flash = self.device.tunables().queueing_flash();
-        let opened = self.merging.open(self.now, self.flows.id(at), traits, queueing_flash);
-        self.flows[at].set_alone(true);
+        let traits = traits(&self.data.flows, &self.data.schedule, tree, at);
+        let queueing_flash = self.data.tunables().queueing_flash();
+        let opened =
+            self.merging.open(self.data.now, self.data.flows.id(at), traits, queueing_flash);
+        self.data.flows[at].set_alone(true);
         if let Some(merge) = opened.merge {
             self.carry_out_merge(tree, requests, merge);
         }
@@ -39,7 +40,7 @@ impl Bfq {
         own_flow: u32,
         request: &Request,
     ) -> u32 {
-        if !self.flows[own_flow].sync {
+        if !self.data.flows[own_flow].sync {
             return own_flow;
         }
         let as_weir = self.merging.settings().rules == Rules::Weir;
@@ -48,7 +49,7 @@ impl Bfq {
         }
         let at = self.effective_flow(own_flow);
         // On queueing flash flows merge at creation only. A flush has no position.
-        if (as_weir && self.device.tunables().queueing_flash()) || request.op == Op::Flush {
+        if (as_weir && self.data.tunables().queueing_flash()) || request.op == Op::Flush {
             return at;
         }
         self.flow_by_position(tree, requests, own_flow, at, request)
@@ -65,7 +66,7 @@ impl Bfq {
         request: &Request,
     ) -> u32 {
         let position = Position(request.extent.offset);
-        let (flows, schedule, pos_tree) = (&self.flows, &self.schedule, &self.pos_tree);
+        let (flows, schedule, pos_tree) = (&self.data.flows, &self.data.schedule, &self.pos_tree);
         let as_weir = self.merging.settings().rules == Rules::Weir;
         let facts = |at| facts(flows, schedule, tree, at, as_weir);
         let asker = facts(at);
@@ -73,14 +74,14 @@ impl Bfq {
         let boosts_throughput = self.boosts_throughput(at);
         let just_created = insertions == 0;
         let evidence = Evidence { just_created, insertions, boosts_throughput };
-        let ask = Ask { queue: self.flows.id(own_flow), facts: asker, at: position, evidence };
+        let ask = Ask { queue: self.data.flows.id(own_flow), facts: asker, at: position, evidence };
         let in_service = |in_service: InService| ServedQueue {
             facts: facts(in_service.flow),
             last_end: in_service.last_end,
         };
         let device = Device {
-            queueing_flash: self.device.tunables().queueing_flash(),
-            busy_queues: self.schedule.busy(),
+            queueing_flash: self.data.tunables().queueing_flash(),
+            busy_queues: self.data.schedule.busy(),
             in_service: self.in_service.map(in_service),
         };
         let (group, close_bytes) = (asker.traits.group, self.merging.settings().close_bytes);
@@ -88,9 +89,9 @@ impl Bfq {
             let queue = pos_tree.nearest(asker.queue, group, position, close_bytes)?;
             Some(facts(queue.index))
         };
-        match self.merging.check(self.now, &ask, &device, nearest) {
+        match self.merging.check(self.data.now, &ask, &device, nearest) {
             Check::Stay(reason) => {
-                self.counters.count(group, Count::Refusals, u64::from(reason.is_some()));
+                self.data.counters.count(group, Count::Refusals, u64::from(reason.is_some()));
                 at
             }
             Check::Follow(to) => {
@@ -104,16 +105,18 @@ impl Bfq {
 
     /// Effective flow of `own_flow`'s client.
     fn effective_flow(&self, own_flow: u32) -> u32 {
-        if self.flows[own_flow].is_alone() {
+        if self.data.flows[own_flow].is_alone() {
             return own_flow;
         }
-        self.merging.representative(self.flows.id(own_flow)).map_or(own_flow, |queue| queue.index)
+        self.merging
+            .representative(self.data.flows.id(own_flow))
+            .map_or(own_flow, |queue| queue.index)
     }
 
     /// Whether cooperation is off.
     pub(in crate::bfq) fn is_cooperation_off(&self) -> bool {
         let window = self.merging.settings().merge_window;
-        window == MergeWindow::Closed || self.device.tunables().queueing_flash()
+        window == MergeWindow::Closed || self.data.tunables().queueing_flash()
     }
 
     /// Updates a flow in [`Bfq::pos_tree`], when its next request changes or its merge window closes.
@@ -127,15 +130,15 @@ impl Bfq {
 
     fn set_pos_tree(&mut self, at: u32, is_cooperation_off: bool) {
         let window = self.merging.settings().merge_window;
-        let (flow, queue) = (&self.flows[at], self.flows.id(at));
+        let (flow, queue) = (&self.data.flows[at], self.data.flows.id(at));
         let is_listed = !is_cooperation_off
             && flow.sync
-            && !flow.start.is_late(self.now, window)
-            && self.schedule.prio(at).class != PriorityClass::Idle;
+            && !flow.start.is_late(self.data.now, window)
+            && self.data.schedule.prio(at).class != PriorityClass::Idle;
         match flow.next().filter(|_| is_listed) {
             Some(next) => {
-                let place = Position(self.flows.position_of(next));
-                self.pos_tree.place(queue, self.schedule.cgroup(at), place);
+                let place = Position(self.data.flows.position_of(next));
+                self.pos_tree.place(queue, self.data.schedule.cgroup(at), place);
             }
             None => self.pos_tree.remove(queue),
         }
@@ -144,23 +147,23 @@ impl Bfq {
     /// Splits a shared flow that is seeky when it expires.
     #[inline(never)]
     pub(in crate::bfq) fn part_if_shared(&mut self, tree: &Tree, at: u32) {
-        let (queue, sets) = (self.flows.id(at), self.merging.sets());
+        let (queue, sets) = (self.data.flows.id(at), self.merging.sets());
         let is_shared = sets.members(queue) > 1 && sets.representative(queue) == Some(queue);
         if !is_shared {
             return;
         }
-        let now = self.now;
+        let now = self.data.now;
         let departure = self.leave_set(tree, |merging, restore| merging.part(now, queue, restore));
         let splits = u64::from(departure.restored > 0);
-        self.counters.count(self.schedule.cgroup(at), Count::Splits, splits);
+        self.data.counters.count(self.data.schedule.cgroup(at), Count::Splits, splits);
         self.update_flow_state(at);
     }
 
     /// The client of a flow is gone.
     pub(in crate::bfq) fn close_queue(&mut self, tree: &Tree, at: u32) {
-        let queue = self.flows.id(at);
+        let queue = self.data.flows.id(at);
         let representative = self.merging.representative(queue);
-        self.flows[at].set_alone(false);
+        self.data.flows[at].set_alone(false);
         self.leave_set(tree, |merging, restore| merging.close(queue, restore));
         self.pos_tree.remove(queue);
         if let Some(representative) = representative.filter(|&other| other != queue) {
@@ -170,8 +173,8 @@ impl Bfq {
 
     /// With the kernel's rules a client leaves a seeky set with its next request.
     fn leave_if_parting(&mut self, tree: &Tree, own_flow: u32) {
-        let queue = self.flows.id(own_flow);
-        let (now, before) = (self.now, self.merging.representative(queue));
+        let queue = self.data.flows.id(own_flow);
+        let (now, before) = (self.data.now, self.merging.representative(queue));
         let departure = self.leave_set(tree, |merging, restore| {
             merging.part_if_due(now, queue, restore).unwrap_or_default()
         });
@@ -183,12 +186,12 @@ impl Bfq {
 
     /// State to save at a merge.
     fn saved_state(&self, queue: QueueId) -> SavedState {
-        let stats = self.flows.stats(queue.index);
+        let stats = self.data.flows.stats(queue.index);
         let raising = self.raising_of(queue);
         SavedState {
             think_time: stats.think_time,
             raising,
-            inject_limit: self.flows.inject_limit(queue.index),
+            inject_limit: self.data.flows.inject_limit(queue.index),
         }
     }
 
@@ -199,16 +202,16 @@ impl Bfq {
         let save = |queue: QueueId| if queue == from.0 { from.1 } else { to.1 };
         let to = self.merging.merge(merge, save).index;
         for queue in [merge.from, merge.to] {
-            self.flows[queue.index].set_alone(false);
+            self.data.flows[queue.index].set_alone(false);
         }
-        self.counters.count(self.schedule.cgroup(to), Count::Merges, 1);
+        self.data.counters.count(self.data.schedule.cgroup(to), Count::Merges, 1);
         let from = merge.from.index;
-        let mut giving = self.flows.stats(from).think_time;
-        self.flows.stats_mut(to).think_time.inherit(&mut giving);
-        self.flows.stats_mut(from).think_time = giving;
-        let mut waker = self.flows.sparse(to).waker;
-        waker.inherit(self.flows.id(to), &self.flows.sparse(from).waker);
-        self.flows.set_waker(to, waker);
+        let mut giving = self.data.flows.stats(from).think_time;
+        self.data.flows.stats_mut(to).think_time.inherit(&mut giving);
+        self.data.flows.stats_mut(from).think_time = giving;
+        let mut waker = self.data.flows.sparse(to).waker;
+        waker.inherit(self.data.flows.id(to), &self.data.flows.sparse(from).waker);
+        self.data.flows.set_waker(to, waker);
         self.join_raising(from, to);
         self.update_shared(tree, requests, from);
         self.update_shared(tree, requests, to);
@@ -219,15 +222,15 @@ impl Bfq {
     fn update_shared(&mut self, tree: &Tree, requests: &Requests, at: u32) {
         self.update_flow_state(at);
         self.update_prio(tree, at);
-        if !self.flows[at].is_live() {
+        if !self.data.flows[at].is_live() {
             self.abandon(tree, requests, at);
         }
     }
 
     /// Updates whether a flow is live or merged.
     fn update_flow_state(&mut self, at: u32) {
-        let users = self.merging.sets().users(self.flows.id(at));
-        let flow = &mut self.flows[at];
+        let users = self.merging.sets().users(self.data.flows.id(at));
+        let flow = &mut self.data.flows[at];
         if !flow.is_orphaned() {
             flow.state = if users > 0 { FlowState::Live } else { FlowState::Merged };
         }
@@ -236,7 +239,7 @@ impl Bfq {
     /// A flow has no client left. In service and empty it would keep the device idle for none (spec/bfq D-9).
     pub(in crate::bfq) fn abandon(&mut self, tree: &Tree, requests: &Requests, at: u32) {
         if self.in_service.is_some_and(|in_service| in_service.flow == at)
-            && self.flows[at].is_empty()
+            && self.data.flows[at].is_empty()
         {
             self.expire(tree, requests, Expiry::NoMoreRequests);
         }
@@ -255,11 +258,11 @@ impl Bfq {
             alone.push((queue.index, saved_state));
         });
         for (at, saved_state) in alone.drain(..) {
-            self.flows[at].set_alone(true);
-            let stats = self.flows.stats_mut(at);
+            self.data.flows[at].set_alone(true);
+            let stats = self.data.flows.stats_mut(at);
             stats.think_time = saved_state.think_time;
             stats.insertions = 0;
-            *self.flows.inject_limit_mut(at) = saved_state.inject_limit;
+            *self.data.flows.inject_limit_mut(at) = saved_state.inject_limit;
             self.resume_raising(tree, at, saved_state.raising);
             self.update_flow_state(at);
             self.update_prio(tree, at);
@@ -274,28 +277,28 @@ impl Bfq {
 
     /// Gives a flow the sum of its members' weights, so that merging neither wins nor loses (spec/bfq D-27).
     pub(in crate::bfq) fn update_prio(&mut self, tree: &Tree, at: u32) {
-        let (queue, owner) = (self.flows.id(at), self.schedule.owner(at));
-        if self.flows[at].is_orphaned() {
+        let (queue, owner) = (self.data.flows.id(at), self.data.schedule.owner(at));
+        if self.data.flows[at].is_orphaned() {
             return;
         }
-        let cgroup = self.schedule.cgroup(at);
+        let cgroup = self.data.schedule.cgroup(at);
         let own = prio_of(tree, owner, cgroup);
         let sets = self.merging.sets();
         let is_shared = sets.members(queue) > 1 && sets.representative(queue) == Some(queue);
         let weight = match is_shared {
             false => own.weight,
             true => {
-                let owner = |member: QueueId| self.schedule.owner(member.index);
+                let owner = |member: QueueId| self.data.schedule.owner(member.index);
                 sets.iter(queue).map(|member| prio_of(tree, owner(member), cgroup).weight).sum()
             }
         };
-        self.schedule.set_prio(at, Prio { weight, ..own });
+        self.data.schedule.set_prio(at, Prio { weight, ..own });
     }
 
     /// Applies a client's new priority, which may not allow its merge any more.
     pub(in crate::bfq) fn update_traits(&mut self, tree: &Tree, at: u32) {
-        let queue = self.flows.id(at);
-        let traits = traits(&self.flows, &self.schedule, tree, at);
+        let queue = self.data.flows.id(at);
+        let traits = traits(&self.data.flows, &self.data.schedule, tree, at);
         self.leave_set(tree, |merging, restore| merging.change(queue, traits, restore));
         let representative = self.merging.representative(queue);
         self.update_prio(tree, representative.map_or(at, |queue| queue.index));

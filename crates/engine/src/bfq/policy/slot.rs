@@ -2,25 +2,24 @@
 
 use crate::bfq::Bfq;
 use crate::bfq::budget::{Expiry, SHORT_NS, Slot, time_charge};
-use crate::bfq::flow::Flow;
 use crate::bfq::in_service::InService;
 use crate::bfq::wf2q::Entity;
 use crate::merge::Position;
-use crate::requests::{Record, Requests};
+use crate::requests::Requests;
 use crate::tree::Tree;
 use crate::types::{Instant, PriorityClass};
 
 impl Bfq {
     /// Selects the next flow for service.
     pub(in crate::bfq) fn select(&mut self) -> Option<u32> {
-        let flow = self.schedule.select(self.now)?;
-        self.counters.selected();
-        self.device.selected();
-        let deadline = self.now.plus_nanos(self.slot_ns(flow));
+        let flow = self.data.schedule.select(self.data.now)?;
+        self.data.counters.selected();
+        self.data.device.selected();
+        let deadline = self.data.now.plus_nanos(self.slot_ns(flow));
         self.note_selection(flow);
         let in_service = InService {
             flow,
-            since: self.now,
+            since: self.data.now,
             deadline,
             idle: None,
             last_end: None,
@@ -41,11 +40,11 @@ impl Bfq {
     /// with more than one request keeps the full slot: it would leave requests at the device after each slot, served
     /// in those of others.
     fn slot_ns(&mut self, at: u32) -> u64 {
-        if self.costs_shares(at) && self.flows[at].queued == 1 {
-            self.counters.shortened();
-            return self.device.tunables().short_slot_ns();
+        if self.data.costs_shares(at) && self.data.flows[at].queued == 1 {
+            self.data.counters.shortened();
+            return self.data.tunables().short_slot_ns();
         }
-        self.device.tunables().timeout_ns
+        self.data.tunables().timeout_ns
     }
 
     /// Whether the slot is over by time, or leaves the disk enough to destage. After idling a flow may use the last
@@ -56,11 +55,11 @@ impl Bfq {
             return true;
         }
         let Some(in_service) =
-            self.in_service.as_ref().filter(|in_service| self.now >= in_service.deadline)
+            self.in_service.as_ref().filter(|in_service| self.data.now >= in_service.deadline)
         else {
             return false;
         };
-        let entity = self.schedule.entity(in_service.flow);
+        let entity = self.data.schedule.entity(in_service.flow);
         let left = entity.budget.saturating_sub(entity.service);
         in_service.idle.is_none() || left >= entity.budget / 3
     }
@@ -76,23 +75,23 @@ impl Bfq {
     ) {
         self.stop_idling();
         if let Some(in_service) = &mut self.in_service {
-            in_service.last_end = Some(Position(self.device.position()));
+            in_service.last_end = Some(Position(self.data.device.position()));
             in_service.injected = 0;
             in_service.sent += 1;
-            in_service.is_shared |= self.device.in_flight() > in_flight;
+            in_service.is_shared |= self.data.device.in_flight() > in_flight;
         }
-        let &Entity { class, next_wr_coeff, .. } = self.schedule.entity(at);
+        let &Entity { class, next_wr_coeff, .. } = self.data.schedule.entity(at);
         if next_wr_coeff > 1 {
             self.update_weight_raising(tree, at);
         }
-        if class == PriorityClass::Idle && self.schedule.flows() > 1 {
+        if class == PriorityClass::Idle && self.data.schedule.flows() > 1 {
             self.expire(tree, requests, Expiry::BudgetExhausted);
         }
     }
 
     /// A request of flow `at`, in service, has completed: the slot goes on, idles or ends.
     pub(in crate::bfq) fn after_completion(&mut self, tree: &Tree, requests: &Requests, at: u32) {
-        let flow = &self.flows[at];
+        let flow = &self.data.flows[at];
         let (is_empty, in_flight) = (flow.queued == 0, flow.in_flight);
         if is_empty && self.is_better_to_idle(requests, at) {
             if in_flight == 0 {
@@ -111,12 +110,13 @@ impl Bfq {
             && idle.until <= now
         {
             // Without a waiting request there was no timer: idling ended at its own instant.
-            self.now = if self.len == 0 { self.now.max(idle.until) } else { now };
-            let is_over = self.now >= deadline;
+            self.data.now =
+                if self.data.waiting == 0 { self.data.now.max(idle.until) } else { now };
+            let is_over = self.data.now >= deadline;
             let expiry = if is_over { Expiry::BudgetTimeout } else { Expiry::TooIdle };
             self.expire_at(tree, requests, expiry, idle.since);
         }
-        self.now = now;
+        self.data.now = now;
     }
 
     /// Advances the clock, after ending idling that was over before `now`.
@@ -126,23 +126,23 @@ impl Bfq {
         if idle.is_some_and(|idle| idle.until < now) {
             self.handle_timeout(now, tree, requests);
         }
-        self.now = now;
+        self.data.now = now;
     }
 
     /// Replaces the slot's length by the mean time of `sent` requests of a seeky flow. Only for slots without
     /// requests of other flows and without requests left in flight, since otherwise their time is not known.
     fn at_seek_price(&mut self, slot: Slot, sent: u32) -> Slot {
         let is_known = slot.length_ns > SHORT_NS && slot.in_flight == 0;
-        if !(is_known && slot.is_seeky && slot.sync && self.device.tunables().rotational) {
+        if !(is_known && slot.is_seeky && slot.sync && self.data.tunables().rotational) {
             return slot;
         }
-        let length_ns = self.device.mean_seek_ns(sent, slot.length_ns);
+        let length_ns = self.data.device.mean_seek_ns(sent, slot.length_ns);
         Slot { length_ns, ..slot }
     }
 
     /// Expires the flow in service, if any.
     pub(in crate::bfq) fn expire(&mut self, tree: &Tree, requests: &Requests, expiry: Expiry) {
-        self.expire_at(tree, requests, expiry, self.now);
+        self.expire_at(tree, requests, expiry, self.data.now);
     }
 
     /// Expires it, with a slot that counts until `end` (spec/bfq 4.7).
@@ -157,9 +157,9 @@ impl Bfq {
         self.in_service = None;
         self.probe.reset();
         let &Entity { service, budget, parent: cgroup, next_wr_coeff, .. } =
-            self.schedule.entity(at);
-        let is_raised = next_wr_coeff > 1 && self.schedule.is_raised_above_siblings(at);
-        let flow = &self.flows[at];
+            self.data.schedule.entity(at);
+        let is_raised = next_wr_coeff > 1 && self.data.schedule.is_raised_above_siblings(at);
+        let flow = &self.data.flows[at];
         let may_part = flow.is_seeky() && !flow.is_alone();
         let slot = Slot {
             length_ns: end.nanos_since(since),
@@ -171,26 +171,27 @@ impl Bfq {
             in_flight: flow.in_flight,
         };
         if slot.is_seeky {
-            self.device.leave_out(self.now, self.now.nanos_since(since));
+            self.data.device.leave_out(self.data.now, self.data.now.nanos_since(since));
         }
         let paid = if is_shared { slot } else { self.at_seek_price(slot, sent) };
-        let mut extra = time_charge(paid, expiry, self.device.tunables());
+        let mut extra = time_charge(paid, expiry, self.data.tunables());
         if slot.is_raised {
             // A starting flow is seeky by nature and should not wait for that. Raising holds among its siblings only,
             // so its cgroup pays for the time.
-            self.schedule.charge_above(at, core::mem::take(&mut extra));
+            self.data.schedule.charge_above(at, core::mem::take(&mut extra));
         } else if extra > 0 {
-            self.schedule.charge_flow(at, extra);
+            self.data.schedule.charge_flow(at, extra);
         }
-        self.counters.expired(cgroup, expiry.into(), extra);
+        self.data.counters.expired(cgroup, expiry.into(), extra);
         let charged = service + extra;
-        let charge = self.next_charge(requests, at);
-        let (flow, stats) = self.flows.record_mut(at);
-        let max_budget = expiry.next_budget(flow.max_budget, slot, charged, self.device.tunables());
+        let charge = self.data.next_charge(requests, at);
+        let (flow, stats) = self.data.flows.record_mut(at);
+        let max_budget =
+            expiry.next_budget(flow.max_budget, slot, charged, self.data.device.tunables());
         stats.detection_mut().charge(service);
         flow.max_budget = max_budget;
         let next_budget =
-            (charge > 0).then(|| self.device.bounded(self.now, max_budget).max(charge));
+            (charge > 0).then(|| self.data.device.bounded(self.data.now, max_budget).max(charge));
         let may_return = !matches!(expiry, Expiry::BudgetTimeout | Expiry::BudgetExhausted);
         flow.budget_left = match next_budget {
             None if may_return && flow.sync => {
@@ -198,61 +199,12 @@ impl Bfq {
             }
             _ => 0,
         };
-        self.schedule.expire(self.now, tree, at, next_budget);
+        self.data.schedule.expire(self.data.now, tree, at, next_budget);
         if may_part {
             self.part_if_shared(tree, at);
         }
         if slot.in_flight == 0 {
             self.uncount_if_idle(at);
         }
-    }
-}
-
-/// Least charge of a request, in bytes: a sector.
-const CHARGE_MIN: u64 = 512;
-
-/// Charge of a request, and budgets that cover it.
-impl Bfq {
-    /// Enlarges the budget of a waiting flow to cover its next request, which may have changed (spec/bfq 3.5).
-    pub(in crate::bfq) fn refresh_budget(&mut self, tree: &Tree, requests: &Requests, at: u32) {
-        let charge = self.next_charge(requests, at);
-        let entity = self.schedule.entity(at);
-        if charge > entity.budget {
-            let budget = u64::from(self.flows[at].max_budget).max(charge).max(entity.service);
-            self.schedule.reposition(self.now, tree, at, budget);
-        }
-    }
-
-    /// Charge of a flow's next request; 0 without one.
-    #[inline]
-    pub(in crate::bfq) fn next_charge(&self, requests: &Requests, at: u32) -> u64 {
-        self.flows[at].next().map_or(0, |next| self.charge(requests, at, next))
-    }
-
-    /// Charge of a request of flow `at`, in bytes: those of its price where that is fixed, at least a sector. An
-    /// instalment moves its bytes too, although the throttle has charged them. Writeback is charged more in symmetric
-    /// scenarios (spec/bfq 3.4).
-    #[inline]
-    pub(in crate::bfq) fn charge(&self, requests: &Requests, at: u32, index: u32) -> u64 {
-        self.charge_of(&self.flows[at], at, &requests[index])
-    }
-
-    /// As [`Bfq::charge`], for a flow and record at hand.
-    #[inline]
-    pub(in crate::bfq) fn charge_of(&self, flow: &Flow, at: u32, record: &Record) -> u64 {
-        let bytes = match record.cost.is_remainder {
-            true => u64::from(record.request.extent.len),
-            false => record.cost.bytes,
-        };
-        let bytes = bytes.max(CHARGE_MIN);
-        if flow.sync { bytes } else { self.async_charge(at, bytes) }
-    }
-
-    #[inline(never)]
-    fn async_charge(&self, at: u32, bytes: u64) -> u64 {
-        if self.schedule.is_asymmetric(at) {
-            return bytes;
-        }
-        bytes.saturating_mul(u64::from(self.device.tunables().async_charge))
     }
 }
