@@ -6,7 +6,7 @@ use super::flow::is_far;
 use super::peak_rate::{PeakRate, PeakSettings};
 use super::settings::BfqSettings;
 use super::tunables::Tunables;
-use super::weight_raising;
+use super::weight_raising::{self, WrParams};
 use crate::types::{Extent, Instant};
 
 /// Peak rate above which a device has no platters, or has a cache in front of many disks: 300 MB/s in sectors a
@@ -53,9 +53,13 @@ impl Device {
         &self.tunables
     }
 
-    /// Duration of an interactive period on this device, in milliseconds.
-    pub(crate) fn interactive_ms(&self) -> u16 {
-        self.interactive_ms
+    /// Parameters of weight raising on this device.
+    pub(crate) fn wr_params(&self) -> WrParams {
+        WrParams {
+            enabled: self.tunables.low_latency,
+            interactive_ms: self.interactive_ms,
+            slice_idle_ns: self.tunables.slice_idle_ns,
+        }
     }
 
     /// Changes the settings.

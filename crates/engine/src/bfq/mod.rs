@@ -18,6 +18,7 @@ mod device;
 mod flow;
 mod in_service;
 mod inject_limit;
+mod low_latency;
 mod peak_rate;
 mod policy;
 mod saved_state;
@@ -40,10 +41,10 @@ use self::destage::Destage;
 use self::flow::Owner;
 use self::in_service::{CoalescedRun, InService};
 use self::inject_limit::Probe;
+use self::low_latency::LowLatency;
 use self::saved_state::SavedState;
 pub use self::settings::BfqSettings;
 use self::shared_stream::SharedStream;
-use self::weight_raising::{Burst, RaisedIdleBudget};
 use self::wf2q::{Return, State};
 use crate::merge::{Merging, PositionTree, QueueId, split};
 use crate::requests::Arriving;
@@ -70,9 +71,7 @@ pub(crate) struct Bfq {
     last_completed: Option<(QueueId, Instant)>,
     /// Measurement of injection for the flow in service.
     probe: Probe,
-    /// Flows created shortly after each other.
-    burst: Burst,
-    raised_idle_budget: RaisedIdleBudget,
+    low_latency: LowLatency,
     /// Written data that the disk has not destaged.
     destage: Destage,
 }
@@ -95,8 +94,7 @@ impl Bfq {
             alone: Vec::new(),
             last_completed: None,
             probe: Probe::default(),
-            burst: Burst::new(),
-            raised_idle_budget: RaisedIdleBudget::NEW,
+            low_latency: LowLatency::new(),
             destage: Destage::NEW,
         }
     }
@@ -106,7 +104,7 @@ impl Bfq {
         self.data.device.set_settings(settings);
         self.merging.reconfigure(settings.merging());
         if !settings.low_latency() {
-            self.end_all_weight_raising();
+            low_latency::end_all(&mut self.data);
         }
     }
 
@@ -122,7 +120,7 @@ impl Bfq {
 
     /// Gives the counters to the next scheduler.
     pub(crate) fn into_counters(mut self) -> Counters {
-        self.end_all_weight_raising();
+        low_latency::end_all(&mut self.data);
         self.data.counters.close(self.merging.counters());
         self.data.counters
     }
@@ -170,7 +168,7 @@ impl Bfq {
         let (from, tunables) = (self.data.device.position(), self.data.device.tunables());
         let flow = self.data.flows.insert(at, request, index, from, tunables);
         if wr_coeff == split::Raising::SOFT_REAL_TIME && flow.is_all_seeks() {
-            self.demote_seeky(at);
+            low_latency::demote_seeky(&mut self.data, at);
         }
         if returns {
             self.update_injection(at);
@@ -317,9 +315,18 @@ impl Bfq {
         self.review_policies(self.data.now, tree);
     }
 
+    /// Applies changed settings of low latency. O(flows).
+    pub(crate) fn review_policies(&mut self, now: Instant, tree: &Tree) {
+        self.data.now = self.data.now.max(now);
+        low_latency::end_where_off(&mut self.data, tree);
+    }
+
     /// Activates a flow at its first request (spec/bfq 2.3, 2.10, 3.1).
     fn activate(&mut self, tree: &Tree, requests: &Requests, at: u32) -> Return {
-        if self.arrive(tree, at) && self.data.schedule.is_raised_above_siblings(at) {
+        let is_of_one_task = self.is_of_one_task(at);
+        if low_latency::arrive(&mut self.data, tree, at, is_of_one_task)
+            && self.data.schedule.is_raised_above_siblings(at)
+        {
             let flow = &mut self.data.flows[at];
             flow.max_budget = flow.max_budget.min(self.data.device.tunables().raised_budget());
         }

@@ -45,7 +45,7 @@ impl Bfq {
             format!("{state:?}, {} out, counted: {is_counted}", flow.in_flight)
         })?;
         let (raising, wr_coeff) = (self.data.flows.raising(at), self.data.schedule.wr_coeff(at));
-        raising.check(&self.wr_params())?;
+        raising.check(&self.data.device.wr_params())?;
         ensure(raising.state().wr_coeff() == wr_coeff, || {
             format!("{wr_coeff} times, and {raising:?}")
         })?;

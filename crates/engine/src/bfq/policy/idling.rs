@@ -96,6 +96,25 @@ impl Bfq {
                     || self.data.schedule.is_asymmetric(at)))
     }
 
+    /// Whether a raised flow in service would lose time to requests of non-raised flows without idling. Not if
+    /// another flow with the same factor is backlogged.
+    pub(in crate::bfq) fn is_raised_beside_others(&mut self, at: u32) -> bool {
+        /// So many requests of others at the device delay the flow's next one noticeably.
+        const OTHERS_MANY: u32 = 4;
+        let wr_coeff = self.data.schedule.wr_coeff(at);
+        if wr_coeff == 1 {
+            return false;
+        }
+        let raised = self.data.schedule.raised();
+        let are_others = self.data.schedule.is_raised_above_siblings(at)
+            || self.data.device.in_flight() >= self.data.flows[at].in_flight + OTHERS_MANY;
+        if !are_others || raised == 1 {
+            return are_others;
+        }
+        let next = self.data.schedule.runner_up(at);
+        next.is_none_or(|next| self.data.schedule.wr_coeff(next) < wr_coeff)
+    }
+
     /// Whether idling raises throughput: for a stream on a rotational device, or for any flow on a rotational device
     /// without a queue.
     pub(in crate::bfq) fn boosts_throughput(&self, at: u32) -> bool {
@@ -126,7 +145,7 @@ impl Bfq {
         self.book_use();
         let slice_idle_ns = self.data.tunables().slice_idle_ns;
         let length_ns = if self.data.schedule.wr_coeff(at) > 1 {
-            self.raised_idle_ns()
+            self.low_latency.idle_ns(&self.data)
         } else if self.data.flows[at].is_seeky() && !self.data.schedule.is_asymmetric(at) {
             slice_idle_ns.min(SEEKY_IDLE_NS)
         } else {
@@ -238,7 +257,7 @@ impl Bfq {
     fn note_idled(&mut self, flow: u32, idle: &Idle) {
         let ns = self.data.now.nanos_since(idle.since);
         self.data.counters.idled(self.data.schedule.cgroup(flow), idle.cause, ns);
-        self.note_idling(flow, ns);
+        self.low_latency.idled(&self.data, flow, ns);
     }
 
     /// Whether a newly backlogged flow preempts the one in service (spec/bfq 6.6): because it resumes its previous

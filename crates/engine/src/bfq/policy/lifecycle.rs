@@ -3,6 +3,7 @@
 use crate::bfq::Bfq;
 use crate::bfq::data::prio_of;
 use crate::bfq::flow::Owner;
+use crate::bfq::low_latency;
 use crate::bfq::wf2q::State;
 use crate::requests::Requests;
 use crate::tree::Tree;
@@ -77,7 +78,7 @@ impl Bfq {
             self.pos_tree.make_room(self.data.flows.id(at));
         }
         if owner.as_client().is_some() {
-            self.note_creation(tree, at);
+            self.low_latency.opened(&mut self.data, tree, at);
             self.open_queue(tree, requests, at);
         }
         at
@@ -105,7 +106,7 @@ impl Bfq {
     /// The owner of a flow is gone.
     pub(in crate::bfq) fn close(&mut self, tree: &Tree, requests: &Requests, owner: Owner) {
         let Some(at) = self.data.flows.close(owner) else { return };
-        self.burst.forget(at);
+        self.low_latency.closed(at);
         if owner.as_client().is_some() {
             self.close_queue(tree, at);
         }
@@ -127,10 +128,10 @@ impl Bfq {
     #[inline(never)]
     fn uncount(&mut self, at: u32) {
         if self.data.schedule.uncount(at) {
-            self.note_emptied(at);
+            low_latency::emptied(&mut self.data, at);
         }
         if self.data.flows[at].is_orphaned() {
-            self.end_weight_raising(at);
+            low_latency::end(&mut self.data, at);
             self.data.schedule.forget(at);
             self.data.flows.release(at);
         }

@@ -6,6 +6,7 @@ use crate::bfq::counters::Count;
 use crate::bfq::data::prio_of;
 use crate::bfq::flow::{FlowState, Flows};
 use crate::bfq::in_service::InService;
+use crate::bfq::low_latency;
 use crate::bfq::saved_state::SavedState;
 use crate::bfq::schedule::Schedule;
 use crate::bfq::wf2q::Prio;
@@ -29,6 +30,12 @@ impl Bfq {
         if let Some(merge) = opened.merge {
             self.carry_out_merge(tree, requests, merge);
         }
+    }
+
+    /// Whether a flow is alone, or shared by flows of one task, so that its weight may be raised.
+    pub(in crate::bfq) fn is_of_one_task(&self, at: u32) -> bool {
+        let flow = &self.data.flows[at];
+        flow.is_alone() || (flow.sync && self.merging.may_be_raised(self.data.flows.id(at)))
     }
 
     /// The flow that serves `request` of `own_flow`'s client: `own_flow`, the flow it has merged into, or merges into
@@ -187,7 +194,7 @@ impl Bfq {
     /// State to save at a merge.
     fn saved_state(&self, queue: QueueId) -> SavedState {
         let stats = self.data.flows.stats(queue.index);
-        let raising = self.raising_of(queue);
+        let raising = low_latency::saved(&self.data, queue);
         SavedState {
             think_time: stats.think_time,
             raising,
@@ -212,7 +219,7 @@ impl Bfq {
         let mut waker = self.data.flows.sparse(to).waker;
         waker.inherit(self.data.flows.id(to), &self.data.flows.sparse(from).waker);
         self.data.flows.set_waker(to, waker);
-        self.join_raising(from, to);
+        low_latency::inherit(&mut self.data, from, to);
         self.update_shared(tree, requests, from);
         self.update_shared(tree, requests, to);
         to
@@ -263,7 +270,7 @@ impl Bfq {
             stats.think_time = saved_state.think_time;
             stats.insertions = 0;
             *self.data.flows.inject_limit_mut(at) = saved_state.inject_limit;
-            self.resume_raising(tree, at, saved_state.raising);
+            low_latency::resume(&mut self.data, tree, at, saved_state.raising);
             self.update_flow_state(at);
             self.update_prio(tree, at);
         }

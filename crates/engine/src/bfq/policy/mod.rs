@@ -6,7 +6,6 @@ mod destage;
 mod idling;
 mod inject;
 mod lifecycle;
-mod low_latency;
 mod merging;
 mod shared_stream;
 mod slot;
