@@ -24,7 +24,7 @@ impl Expiry {
     pub(crate) fn next_budget(
         self,
         last: u32,
-        slot: Slot,
+        slot: EndedSlot,
         service: u64,
         tunables: &Tunables,
     ) -> u32 {
@@ -51,7 +51,7 @@ impl Expiry {
 
 /// A slot that has ended.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Slot {
+pub(crate) struct EndedSlot {
     pub(crate) length_ns: u64,
     pub(crate) service: u64,
     pub(crate) budget: u64,
@@ -73,7 +73,7 @@ const LONG_NS: u64 = 20 * MS;
 ///
 /// A seeky flow charged by bytes would hold the device for almost nothing. It pays the part of the largest budget
 /// that its slot was of the longest slot; the configured one, and the configured seek (spec/bfq D-23).
-pub(crate) fn time_charge(slot: Slot, expiry: Expiry, tunables: &Tunables) -> u64 {
+pub(crate) fn time_charge(slot: EndedSlot, expiry: Expiry, tunables: &Tunables) -> u64 {
     let (mut length_ns, max) = (slot.length_ns, u64::from(tunables.time_budget));
     let is_slow = if !slot.sync {
         false
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     const SECTOR: u64 = 512;
-    const SLOT: Slot = Slot {
+    const SLOT: EndedSlot = EndedSlot {
         length_ns: 0,
         service: 0,
         budget: 0,
@@ -132,13 +132,13 @@ mod tests {
         let idle = |last| next(last, Expiry::TooIdle, 0);
         let shrinking = [16384, 14336, 12288, 4096, 2048, 512].map(idle);
         assert_eq!(shrinking, [14336, 12288, 10240, 2048, 512, 512]);
-        let busy = Slot { in_flight: 1, ..SLOT };
+        let busy = EndedSlot { in_flight: 1, ..SLOT };
         assert_eq!(Expiry::TooIdle.next_budget(512, busy, 0, &tunables), 1024);
-        let writeback = Slot { sync: false, ..SLOT };
+        let writeback = EndedSlot { sync: false, ..SLOT };
         let max_budget = tunables.max_budget;
         assert_eq!(Expiry::TooIdle.next_budget(512, writeback, 0, &tunables), max_budget);
         assert_eq!(tunables.first_budget(), 10922 * 512);
-        let raised = Slot { is_raised: true, ..SLOT };
+        let raised = EndedSlot { is_raised: true, ..SLOT };
         assert_eq!(Expiry::BudgetExhausted.next_budget(8192, raised, 8192, &tunables), 1024 * 512);
         assert_eq!(next(10922, Expiry::BudgetExhausted, 10922), 16384);
         assert_eq!(next(512, Expiry::BudgetTimeout, 100), 1024);
@@ -152,7 +152,7 @@ mod tests {
         // spec/bfq EX-12; the extra charge, in whole sectors.
         let extra = |tunables: Tunables, length_ns, service: u64, budget: u64, is_seeky, expiry| {
             let (service, budget) = (service * SECTOR, budget * SECTOR);
-            let slot = Slot { length_ns, service, budget, is_seeky, ..SLOT };
+            let slot = EndedSlot { length_ns, service, budget, is_seeky, ..SLOT };
             time_charge(slot, expiry, &tunables) / SECTOR
         };
         let (hdd, flash) = (hdd(), Tunables::new(false, NonZeroU32::MIN));

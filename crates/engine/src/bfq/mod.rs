@@ -11,11 +11,13 @@
 //! has the differences to docs/spec/bfq.md.
 
 mod budget;
+mod coalescing;
 mod counters;
 mod data;
 mod destage;
 mod device;
 mod flow;
+mod idling;
 mod in_service;
 mod inject_limit;
 mod low_latency;
@@ -34,18 +36,19 @@ use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
 use self::budget::Expiry;
+use self::coalescing::CoalescedRun;
 pub(crate) use self::counters::Counters;
 pub use self::counters::{BfqCgroupStats, BfqStats, Expiration, IdlingCause, Injection, Raising};
 use self::data::BfqData;
 use self::destage::Destage;
 use self::flow::Owner;
-use self::in_service::{CoalescedRun, InService};
+use self::in_service::{Expired, InService};
 use self::inject_limit::Probe;
 use self::low_latency::LowLatency;
 use self::saved_state::SavedState;
 pub use self::settings::BfqSettings;
 use self::shared_stream::SharedStream;
-use self::wf2q::{Return, State};
+use self::wf2q::{Entity, Return, State};
 use crate::merge::{Merging, PositionTree, QueueId, split};
 use crate::requests::Arriving;
 use crate::requests::Requests;
@@ -164,7 +167,8 @@ impl Bfq {
         let entity = self.data.schedule.entity(at);
         let (state, wr_coeff) = (entity.state, entity.next_wr_coeff);
         let is_idle_class = entity.next_class == PriorityClass::Idle;
-        let returns = self.note_arrival(at, state, is_idle_class, request.op == Op::Flush);
+        let returns =
+            idling::note_arrival(&mut self.data, at, state, is_idle_class, request.op == Op::Flush);
         let (from, tunables) = (self.data.device.position(), self.data.device.tunables());
         let flow = self.data.flows.insert(at, request, index, from, tunables);
         if wr_coeff == split::Raising::SOFT_REAL_TIME && flow.is_all_seeks() {
@@ -179,7 +183,9 @@ impl Bfq {
                 self.data.schedule.count(at);
                 self.note_lost();
                 self.extend_flash_bound(at);
-                if self.preempts(tree, requests, at, how) {
+                if let Some(in_service) = &self.in_service
+                    && idling::preempts(&mut self.data, in_service, tree, requests, at, how)
+                {
                     self.expire(tree, requests, Expiry::Preempted);
                 }
             }
@@ -189,8 +195,11 @@ impl Bfq {
                 }
             }
             State::InService => {
-                self.note_waited_for(requests, at, index);
-                self.stop_idling();
+                if let Some(in_service) = &mut self.in_service {
+                    let is_destaging = self.destage.is_pending(self.data.now);
+                    in_service.returned(&mut self.data, requests, index, is_destaging);
+                    in_service.stop_idling(&mut self.data, &mut self.low_latency);
+                }
             }
         }
         self.update_pos_tree(at);
@@ -225,7 +234,7 @@ impl Bfq {
         self.data.waiting -= 1;
         tree.tasks[task].ready.remove(requests, index);
         let at = self.data.flows.remove(index, self.data.device.tunables());
-        if self.in_service.is_some_and(|in_service| in_service.flow == at) {
+        if self.is_in_service(at) {
             self.probe.reset();
         }
         if self.data.schedule.state(at).is_active() {
@@ -252,7 +261,7 @@ impl Bfq {
         if self.probe.measures(index)
             && let Some(in_service) = &self.in_service
         {
-            let injection = self.data.flows.inject_limit_mut(in_service.flow);
+            let injection = self.data.flows.inject_limit_mut(in_service.flow());
             self.probe.completed(injection, now, self.data.device.in_flight());
         }
         self.data.device.completed(now, data_len);
@@ -269,7 +278,7 @@ impl Bfq {
         }
         self.shared_stream.completed(now, at, index);
         self.destage.completed(now, index);
-        if self.in_service.as_ref().is_some_and(|in_service| in_service.flow == at) {
+        if self.is_in_service(at) {
             self.after_completion(tree, requests, at);
         }
         if is_last {
@@ -282,12 +291,9 @@ impl Bfq {
     /// Idling needs no timer while no request waits: with one client at a time, a server would set one at each pause.
     /// [`Bfq::advance`] then ends it at its proper instant.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        match self.in_service.and_then(|in_service| in_service.idle) {
+        match self.in_service.as_ref().and_then(InService::idle) {
             Some(_) if self.data.waiting == 0 => None,
-            Some(idle) if self.data.now < idle.inject_from => {
-                Some(idle.inject_from.min(idle.until))
-            }
-            Some(idle) => Some(idle.until),
+            Some(idle) => Some(idle.deadline(self.data.now)),
             None => {
                 let held = self.shared_stream.deadline(self.data.now);
                 held.or_else(|| self.destage.deadline(self.data.now))
@@ -366,7 +372,7 @@ impl Bfq {
     ) {
         self.data.waiting -= 1;
         self.data.device.dispatched(requests[index].request.data_len());
-        let is_own = self.in_service.as_ref().is_some_and(|in_service| in_service.flow == at);
+        let is_own = self.is_in_service(at);
         self.probe.dispatched(index, is_own, self.data.device.in_flight());
         if is_own {
             self.note_member(tree, requests, at, index);
@@ -389,6 +395,105 @@ impl Bfq {
         self.update_pos_tree(at);
         if is_own {
             self.after_dispatch(tree, requests, at, in_flight);
+        }
+    }
+
+    fn is_in_service(&self, at: u32) -> bool {
+        self.in_service.as_ref().is_some_and(|in_service| in_service.flow() == at)
+    }
+
+    /// Updates whether idling keeps other flows from an empty device.
+    #[inline]
+    fn note_lost(&mut self) {
+        if let Some(in_service) = &mut self.in_service {
+            in_service.note_lost(&self.data);
+        }
+    }
+
+    /// Whether the slot is over by time, or leaves the disk enough to destage.
+    #[inline]
+    fn has_timed_out(&self) -> bool {
+        self.leaves_long_destage()
+            || self.in_service.as_ref().is_some_and(|served| served.has_timed_out(&self.data))
+    }
+
+    /// The flow in service has dispatched a request. In the idle class that ends the slot if other flows are busy.
+    #[inline(always)]
+    fn after_dispatch(&mut self, tree: &Tree, requests: &Requests, at: u32, in_flight: u32) {
+        if let Some(in_service) = &mut self.in_service {
+            in_service.stop_idling(&mut self.data, &mut self.low_latency);
+            in_service.dispatched(&self.data, in_flight);
+        }
+        let &Entity { class, next_wr_coeff, .. } = self.data.schedule.entity(at);
+        if next_wr_coeff > 1 {
+            low_latency::update(&mut self.data, tree, at);
+        }
+        if class == PriorityClass::Idle && self.data.schedule.flows() > 1 {
+            self.expire(tree, requests, Expiry::BudgetExhausted);
+        }
+    }
+
+    /// A request of flow `at`, in service, has completed: the slot goes on, idles or ends.
+    fn after_completion(&mut self, tree: &Tree, requests: &Requests, at: u32) {
+        let Some(in_service) = &mut self.in_service else { return };
+        let flow = &self.data.flows[at];
+        let (is_empty, in_flight) = (flow.queued == 0, flow.in_flight);
+        if is_empty && idling::is_better_to_idle(&mut self.data, in_service, requests) {
+            if in_flight == 0 {
+                let idle = idling::idle(&self.data, &self.low_latency, in_service);
+                in_service.start_idling(&mut self.data, idle);
+            }
+        } else if self.has_timed_out() {
+            self.expire(tree, requests, Expiry::BudgetTimeout);
+        } else if is_empty && let Some(in_service) = &self.in_service {
+            self.expire(tree, requests, in_service.rest_expiry(&self.data));
+        }
+    }
+
+    /// Ends idling that is over.
+    pub(crate) fn handle_timeout(&mut self, now: Instant, tree: &Tree, requests: &Requests) {
+        if let Some(in_service) = &self.in_service
+            && let Some(idle) = in_service.idle()
+            && idle.until() <= now
+        {
+            // Without a waiting request there was no timer: idling ended at its own instant.
+            let is_timed = self.data.waiting > 0;
+            self.data.now = if is_timed { now } else { self.data.now.max(idle.until()) };
+            let is_over = in_service.is_over(self.data.now);
+            let expiry = if is_over { Expiry::BudgetTimeout } else { Expiry::TooIdle };
+            self.expire_at(tree, requests, expiry, idle.since());
+        }
+        self.data.now = now;
+    }
+
+    /// Advances the clock, after ending idling that was over before `now`.
+    #[inline]
+    fn advance(&mut self, now: Instant, tree: &Tree, requests: &Requests) {
+        let idle = self.in_service.as_ref().and_then(InService::idle);
+        if idle.is_some_and(|idle| idle.until() < now) {
+            self.handle_timeout(now, tree, requests);
+        }
+        self.data.now = now;
+    }
+
+    /// Expires the flow in service, if any.
+    fn expire(&mut self, tree: &Tree, requests: &Requests, expiry: Expiry) {
+        self.expire_at(tree, requests, expiry, self.data.now);
+    }
+
+    /// Expires it, with a slot that counts until `end`.
+    fn expire_at(&mut self, tree: &Tree, requests: &Requests, expiry: Expiry, end: Instant) {
+        let Some(in_service) = &mut self.in_service else { return };
+        let (data, low_latency) = (&mut self.data, &mut self.low_latency);
+        let Expired { flow, may_part, is_in_flight } =
+            in_service.expire(data, low_latency, tree, requests, expiry, end);
+        self.in_service = None;
+        self.probe.reset();
+        if may_part {
+            self.part_if_shared(tree, flow);
+        }
+        if !is_in_flight {
+            self.uncount_if_idle(flow);
         }
     }
 }

@@ -23,7 +23,9 @@ impl Bfq {
             self.data.flows.check_wakers(at).map_err(|what| format!("flow {at}: {what}"))?;
         }
         self.check_counts(requests)?;
-        self.check_in_service()?;
+        if let Some(in_service) = &self.in_service {
+            in_service.check(&self.data)?;
+        }
         self.merging.sets().check();
         self.data.schedule.check(tree, &self.data.flows.live())
     }
@@ -73,7 +75,7 @@ impl Bfq {
         ensure(next.map_or(ready.is_empty(), |next| ready.contains(&next)), || {
             format!("the next is {next:?} of {ready:?}")
         })?;
-        let holds = self.in_service.is_some_and(|in_service| in_service.flow == at);
+        let holds = self.is_in_service(at);
         ensure(holds == (state == State::InService), || format!("{state:?}, its turn: {holds}"))?;
         ensure(holds || state.is_active() != ready.is_empty(), || {
             format!("{state:?} with {} requests", ready.len())
@@ -88,23 +90,6 @@ impl Bfq {
         let bytes: u64 = at_device().map(|(_, record)| u64::from(record.request.data_len())).sum();
         ensure(bytes == self.data.device.bytes(), || {
             format!("{} bytes out, not {bytes}", self.data.device.bytes())
-        })
-    }
-
-    /// The flow in service is within its budget, and idled for only while it is empty.
-    fn check_in_service(&self) -> Result<(), String> {
-        let Some(in_service) = &self.in_service else { return Ok(()) };
-        let (flow, entity) =
-            (&self.data.flows[in_service.flow], self.data.schedule.entity(in_service.flow));
-        ensure(in_service.since <= in_service.deadline, || {
-            format!("{in_service:?} ends before it begins")
-        })?;
-        ensure(in_service.idle.is_none() || flow.is_empty(), || {
-            format!("{in_service:?}, with {} waiting and {} out", flow.queued, flow.in_flight)
-        })?;
-        // The first request of a slot is dispatched whatever its charge.
-        ensure(entity.service <= entity.budget || in_service.sent <= 1, || {
-            format!("{} served of a budget of {}, {in_service:?}", entity.service, entity.budget)
         })
     }
 }

@@ -2,8 +2,9 @@
 
 use crate::bfq::Bfq;
 use crate::bfq::budget::Expiry;
-use crate::bfq::device::LONG_ON_FLASH;
-use crate::bfq::in_service::CoalescedRun;
+use crate::bfq::coalescing::CoalescedRun;
+use crate::bfq::idling;
+use crate::bfq::in_service::InService;
 use crate::requests::Requests;
 use crate::tree::Tree;
 use crate::types::{Instant, Request};
@@ -14,9 +15,9 @@ impl Bfq {
     #[inline(always)]
     pub(in crate::bfq) fn goes_on(&self, requests: &Requests) -> Option<(u32, u32, u64)> {
         let in_service = self.in_service.as_ref()?;
-        let at = in_service.flow;
+        let at = in_service.flow();
         let is_busy = self.data.tunables().strict_guarantees && self.data.device.in_flight() > 0;
-        let may_stay = self.data.now < in_service.deadline && !self.leaves_long_destage();
+        let may_stay = !in_service.is_over(self.data.now) && !self.leaves_long_destage();
         if is_busy || !may_stay || self.is_shared_stream(at) {
             return None;
         }
@@ -41,19 +42,27 @@ impl Bfq {
         }
         loop {
             let at = match &self.in_service {
-                Some(in_service) => in_service.flow,
+                Some(in_service) => in_service.flow(),
                 None => {
                     if self.waits_for_destage(tree, requests) {
                         return None;
                     }
-                    self.select()?
+                    let in_service = self.in_service.insert(InService::select(&mut self.data)?);
+                    self.shared_stream.begin();
+                    in_service.flow()
                 }
             };
-            let expiry = match self.pick(tree, requests, at) {
-                None if self.is_waited_for(requests) => return self.inject(tree, requests),
-                None => self.rest_expiry(at),
+            let picked = self.pick(tree, requests, at);
+            let in_service = self.in_service.as_ref()?;
+            let expiry = match picked {
+                None if idling::is_waited_for(&mut self.data, in_service, requests) => {
+                    return self.inject(tree, requests);
+                }
+                None => in_service.rest_expiry(&self.data),
                 Some(_) if self.has_timed_out() => Expiry::BudgetTimeout,
-                Some(_) if self.should_preempt_for_raised() => Expiry::Preempted,
+                Some(_) if in_service.should_preempt_for_raised(&mut self.data) => {
+                    Expiry::Preempted
+                }
                 Some(index) if self.waits_for_straggler(tree, requests, at, index) => return None,
                 Some(index) => {
                     let charge = self.data.charge(requests, at, index);
@@ -96,21 +105,21 @@ impl Bfq {
         requests: &mut Requests,
     ) -> Option<u32> {
         let run = self.run.take()?;
-        let in_service = self.in_service.filter(|in_service| in_service.flow == run.flow())?;
+        let at = Some(run.flow()).filter(|&at| self.is_in_service(at))?;
         // All requests waiting with the first, divided by the room at its dispatch.
         let shares = || (u64::from(self.data.waiting) + 1).div_ceil(u64::from(room) + 1) as u32 - 1;
         let left = run.left(shares)?;
-        let index = self.data.flows[in_service.flow].pick(now, requests, self.data.tunables())?;
+        let index = self.data.flows[at].pick(now, requests, self.data.tunables())?;
         if self.is_full_for(requests, index) {
             return None;
         }
         let request = &requests[index].request;
         let bytes = run.bytes_with(request);
-        let entity = self.data.schedule.entity(in_service.flow);
-        let charge = self.data.charge(requests, in_service.flow, index);
+        let entity = self.data.schedule.entity(at);
+        let charge = self.data.charge(requests, at, index);
         let fits = entity.service + charge <= entity.budget;
         let bytes = bytes.filter(|_| fits && !self.has_timed_out())?;
-        self.dispatch(tree, requests, in_service.flow, index, charge);
+        self.dispatch(tree, requests, at, index, charge);
         self.data.counters.coalesced();
         self.run = self.run.map(|run| run.continued(bytes, left));
         Some(index)
@@ -128,22 +137,6 @@ impl Bfq {
         {
             self.data.device.extend_flash_bound(self.data.now);
         }
-    }
-
-    /// Whether queueing flash has room for all waiting requests, few and small ones, so that their order does not
-    /// matter. O(depth).
-    pub(in crate::bfq) fn has_room_for_all(&mut self, requests: &Requests) -> bool {
-        let here = u64::from(self.data.waiting) + u64::from(self.data.device.in_flight());
-        if !self.data.tunables().queueing_flash()
-            || here * 4 > u64::from(self.data.tunables().depth)
-        {
-            return false;
-        }
-        let next =
-            self.in_service.and_then(|in_service| self.data.schedule.runner_up(in_service.flow));
-        let next = next.and_then(|at| self.data.flows[at].next());
-        let is_small = next.is_none_or(|next| requests[next].request.extent.len < LONG_ON_FLASH);
-        is_small && !self.data.device.is_quarter_full()
     }
 
     /// Whether the request at `index` waits for room.

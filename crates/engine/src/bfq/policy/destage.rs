@@ -21,7 +21,8 @@ impl Bfq {
             let takes_ns = self.data.device.destage_ns(request.extent.len);
             let goes_on = self
                 .in_service
-                .is_some_and(|in_service| in_service.flow == at && in_service.sent > 0);
+                .as_ref()
+                .is_some_and(|in_service| in_service.flow() == at && in_service.sent() > 0);
             self.destage.wrote(self.data.now, cgroup, self.seek_ns(), takes_ns, !goes_on);
         }
     }
@@ -31,7 +32,7 @@ impl Bfq {
         self.destage.is_long(self.data.now)
             && self.data.tunables().slice_idle_ns > 0
             && self.data.schedule.flows() > 1
-            && self.in_service.is_some_and(|in_service| in_service.sent > 0)
+            && self.in_service.as_ref().is_some_and(|in_service| in_service.sent() > 0)
     }
 
     /// Whether no flow is selected because of a pending destage. O(depth).

@@ -8,7 +8,8 @@ use crate::bfq::Bfq;
 use crate::bfq::counters::Injection;
 use crate::bfq::device::LONG_ON_FLASH;
 use crate::bfq::flow::{Kind, Owner};
-use crate::bfq::in_service::InService;
+use crate::bfq::idling::boosts_throughput;
+use crate::bfq::in_service::{Idle, InService};
 use crate::merge::waker::{InjectSettings, InjectionCandidates, InjectionSource};
 use crate::requests::Requests;
 use crate::tree::Tree;
@@ -43,7 +44,7 @@ impl Bfq {
                 self.data.flows.set_waker(at, waker);
             }
         }
-        if self.in_service.is_some_and(|in_service| in_service.flow == at) {
+        if self.is_in_service(at) {
             let injection = self.data.flows.inject_limit_mut(at);
             self.probe.arrived(injection, &settings, now, briefly, in_device);
         }
@@ -58,7 +59,7 @@ impl Bfq {
         if self.data.waiting == 0 || self.data.tunables().strict_guarantees {
             return None;
         }
-        let in_service = &self.in_service?;
+        let in_service = self.in_service.as_ref()?;
         let settings = self.inject_settings();
         let candidates = self.candidates(tree, requests, in_service);
         let (at, kind) = match candidates.choose(&settings) {
@@ -71,7 +72,7 @@ impl Bfq {
             }
             InjectionSource::Queue(queue) => (queue.index, Injection::Woken),
             InjectionSource::Any => {
-                let at = self.any_injectable(requests, in_service, &settings)?;
+                let at = self.any_injectable(requests, &settings)?;
                 self.probe.injected();
                 (at, Injection::Other)
             }
@@ -87,8 +88,7 @@ impl Bfq {
         self.data.schedule.review_charged(self.data.now, tree, at);
         self.data.counters.injected(self.data.schedule.cgroup(at), kind);
         if let Some(in_service) = &mut self.in_service {
-            in_service.injected += 1;
-            in_service.is_shared = true;
+            in_service.note_injected();
         }
         Some(index)
     }
@@ -100,11 +100,11 @@ impl Bfq {
         requests: &Requests,
         in_service: &InService,
     ) -> InjectionCandidates {
-        let stats = self.data.flows.stats(in_service.flow);
+        let stats = self.data.flows.stats(in_service.flow());
         let fits = |at: &u32| self.fits_budget_left(requests, in_service, *at);
-        let own_async = match self.data.schedule.owner(in_service.flow).kind() {
+        let own_async = match self.data.schedule.owner(in_service.flow()).kind() {
             Kind::Client(client) => {
-                let cgroup = self.data.schedule.cgroup(in_service.flow);
+                let cgroup = self.data.schedule.cgroup(in_service.flow());
                 let is_own = |at: &u32| {
                     let next = self.data.flows[*at].next();
                     next.is_some_and(|next| tree.tasks[requests[next].task].client == client)
@@ -115,19 +115,19 @@ impl Bfq {
         };
         // On rotational devices a flow with requests in flight waits for no other, nor does one expected within 1 ms.
         let waits = !self.data.tunables().rotational
-            || in_service.idle.is_some_and(|idle| self.data.now >= idle.inject_from);
-        let waker = self.data.flows.sparse(in_service.flow).waker.get();
+            || in_service.idle().is_some_and(|idle| idle.admits_others(self.data.now));
+        let waker = self.data.flows.sparse(in_service.flow()).waker.get();
         let waker = waker.map(|waker| waker.index).filter(|_| waits).filter(fits);
         let woken =
-            self.data.flows.woken(in_service.flow).take(WOKEN_MAX).filter(|_| waits).find(fits);
-        let is_raised = self.data.schedule.wr_coeff(in_service.flow) > 1;
+            self.data.flows.woken(in_service.flow()).take(WOKEN_MAX).filter(|_| waits).find(fits);
+        let is_raised = self.data.schedule.wr_coeff(in_service.flow()) > 1;
         let id = |at: u32| self.data.flows.id(at);
         InjectionCandidates {
             own_async: own_async.map(id),
             waker: waker.map(id),
             woken: woken.map(id),
-            injected: in_service.injected,
-            boosts_throughput: self.boosts_throughput(in_service.flow),
+            injected: in_service.injected(),
+            boosts_throughput: boosts_throughput(&self.data, Some(in_service), in_service.flow()),
             is_precious: is_raised
                 && self.data.schedule.raised() <= 1
                 && stats.think_time.thinks_briefly(),
@@ -135,28 +135,24 @@ impl Bfq {
     }
 
     /// The next flow of all, if the injection limit allows it and the flow in service is not expected sooner.
-    fn any_injectable(
-        &mut self,
-        requests: &Requests,
-        in_service: &InService,
-        settings: &InjectSettings,
-    ) -> Option<u32> {
-        let is_long_enough = match in_service.idle {
-            Some(idle) => self.data.now >= idle.inject_from,
-            None => !self.data.costs_shares(in_service.flow),
+    fn any_injectable(&mut self, requests: &Requests, settings: &InjectSettings) -> Option<u32> {
+        let in_service = self.in_service.as_ref()?;
+        let is_long_enough = match in_service.idle() {
+            Some(idle) => idle.admits_others(self.data.now),
+            None => !self.data.costs_shares(in_service.flow()),
         };
         if !is_long_enough {
             return None;
         }
-        let stats = self.data.flows.stats(in_service.flow);
-        let idling_since = in_service.idle.map(|idle| idle.since);
-        let injection = self.data.flows.inject_limit(in_service.flow);
+        let stats = self.data.flows.stats(in_service.flow());
+        let idling_since = in_service.idle().map(Idle::since);
+        let injection = self.data.flows.inject_limit(in_service.flow());
         if !injection.admits(settings, self.data.now, idling_since, self.data.device.in_flight()) {
             return None;
         }
-        let is_patient =
-            self.data.schedule.wr_coeff(in_service.flow) == 1 || !stats.think_time.thinks_briefly();
-        let at = self.data.schedule.runner_up(in_service.flow)?;
+        let is_patient = self.data.schedule.wr_coeff(in_service.flow()) == 1
+            || !stats.think_time.thinks_briefly();
+        let at = self.data.schedule.runner_up(in_service.flow())?;
         let is_allowed = is_patient || self.data.schedule.wr_coeff(at) > 1;
         let next = self.data.flows[at].next()?;
         let is_long = requests[next].request.extent.len >= LONG_ON_FLASH;
@@ -167,9 +163,9 @@ impl Bfq {
 
     /// Whether the next request of flow `at` fits into what the flow in service has left of its budget.
     fn fits_budget_left(&self, requests: &Requests, in_service: &InService, at: u32) -> bool {
-        let entity = self.data.schedule.entity(in_service.flow);
+        let entity = self.data.schedule.entity(in_service.flow());
         let left = entity.budget.saturating_sub(entity.service);
         let charge = self.data.next_charge(requests, at);
-        at != in_service.flow && charge > 0 && charge <= left
+        at != in_service.flow() && charge > 0 && charge <= left
     }
 }

@@ -5,6 +5,7 @@ use crate::bfq::budget::Expiry;
 use crate::bfq::counters::Count;
 use crate::bfq::data::prio_of;
 use crate::bfq::flow::{FlowState, Flows};
+use crate::bfq::idling::boosts_throughput;
 use crate::bfq::in_service::InService;
 use crate::bfq::low_latency;
 use crate::bfq::saved_state::SavedState;
@@ -78,18 +79,18 @@ impl Bfq {
         let facts = |at| facts(flows, schedule, tree, at, as_weir);
         let asker = facts(at);
         let insertions = flows.stats(at).insertions;
-        let boosts_throughput = self.boosts_throughput(at);
+        let boosts_throughput = boosts_throughput(&self.data, self.in_service.as_ref(), at);
         let just_created = insertions == 0;
         let evidence = Evidence { just_created, insertions, boosts_throughput };
         let ask = Ask { queue: self.data.flows.id(own_flow), facts: asker, at: position, evidence };
-        let in_service = |in_service: InService| ServedQueue {
-            facts: facts(in_service.flow),
-            last_end: in_service.last_end,
+        let in_service = |in_service: &InService| ServedQueue {
+            facts: facts(in_service.flow()),
+            last_end: in_service.last_end(),
         };
         let device = Device {
             queueing_flash: self.data.tunables().queueing_flash(),
             busy_queues: self.data.schedule.busy(),
-            in_service: self.in_service.map(in_service),
+            in_service: self.in_service.as_ref().map(in_service),
         };
         let (group, close_bytes) = (asker.traits.group, self.merging.settings().close_bytes);
         let nearest = || {
@@ -245,9 +246,7 @@ impl Bfq {
 
     /// A flow has no client left. In service and empty it would keep the device idle for none (spec/bfq D-9).
     pub(in crate::bfq) fn abandon(&mut self, tree: &Tree, requests: &Requests, at: u32) {
-        if self.in_service.is_some_and(|in_service| in_service.flow == at)
-            && self.data.flows[at].is_empty()
-        {
+        if self.is_in_service(at) && self.data.flows[at].is_empty() {
             self.expire(tree, requests, Expiry::NoMoreRequests);
         }
         self.uncount_if_idle(at);

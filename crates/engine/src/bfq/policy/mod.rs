@@ -3,9 +3,7 @@
 mod check;
 mod choice;
 mod destage;
-mod idling;
 mod inject;
 mod lifecycle;
 mod merging;
 mod shared_stream;
-mod slot;

@@ -51,7 +51,7 @@ impl Bfq {
         if !self.is_shared_stream(at) {
             return false;
         }
-        let Some(InService { last_end: Some(Position(end)), .. }) = self.in_service else {
+        let Some(Position(end)) = self.in_service.as_ref().and_then(InService::last_end) else {
             return false;
         };
         let place = self.data.flows.position_of(index);
@@ -71,7 +71,8 @@ impl Bfq {
     /// Whether a request of the flow in service has waited too long: the straggler may be gone for good.
     fn is_held_for_long(&self, requests: &Requests, index: u32) -> bool {
         let since = requests[index].since;
-        let from = self.in_service.map_or(since, |in_service| in_service.since.max(since));
+        let from =
+            self.in_service.as_ref().map_or(since, |in_service| in_service.since().max(since));
         self.data.now.nanos_since(from) >= self.data.tunables().fifo_expire_sync_ns
     }
 
