@@ -64,6 +64,26 @@ impl BfqData {
     }
 }
 
+/// Room at the device.
+impl BfqData {
+    /// A flow becomes busy: others may share the device with it.
+    #[inline]
+    pub(super) fn extend_flash_bound(&mut self, at: u32) {
+        if self.tunables().queueing_flash()
+            && self.tunables().slice_idle_ns > 0
+            && self.schedule.is_asymmetric(at)
+        {
+            self.device.extend_flash_bound(self.now);
+        }
+    }
+
+    /// Whether the request at `index` waits for room.
+    #[inline]
+    pub(super) fn is_full_for(&self, requests: &Requests, index: u32) -> bool {
+        self.device.is_full(self.now, requests[index].request.data_len())
+    }
+}
+
 /// Charge of a request, and budgets that cover it.
 impl BfqData {
     /// Enlarges the budget of a waiting flow to cover its next request, which may have changed (spec/bfq 3.5).

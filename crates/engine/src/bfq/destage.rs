@@ -5,8 +5,13 @@
 //! writes lasts until the destage may be done, and the next slot finds the heads in place. See docs/decisions/017;
 //! not in docs/spec/bfq.md.
 
-use crate::tree::{NO_INDEX, ROOT};
-use crate::types::{Instant, Op};
+use super::budget::time_price;
+use super::counters::IdlingCause;
+use super::data::BfqData;
+use crate::merge::split::Raising;
+use crate::requests::Requests;
+use crate::tree::{NO_INDEX, ROOT, Tree};
+use crate::types::{Instant, Op, Request};
 
 /// Longest wait for the destage after the last write: a default slot. A cache that takes more at once empties itself
 /// in its own way.
@@ -20,7 +25,7 @@ const READS_FOR_NS: u64 = 1_000_000_000;
 
 /// Written data that may not be on the platters. One a device.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Destage {
+pub(super) struct Destage {
     /// End of the destage if the device does nothing else.
     until: Instant,
     /// Time for what was written since the last counted seek.
@@ -42,19 +47,9 @@ struct Wait {
     until: Instant,
 }
 
-/// Wait for the destage that has ended.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct EndedWait {
-    pub(crate) ns: u64,
-    /// Cgroup of the last writes.
-    pub(crate) cgroup: u32,
-    /// Whether another cgroup reads.
-    pub(crate) has_reader: bool,
-}
-
 impl Destage {
     /// Nothing to destage.
-    pub(crate) const NEW: Destage = Destage {
+    pub(super) const NEW: Destage = Destage {
         until: Instant::ZERO,
         run_ns: 0,
         wait: None,
@@ -63,17 +58,33 @@ impl Destage {
         read_until: Instant::ZERO,
     };
 
+    /// The request at `index` of flow `at` is dispatched. `goes_on`: its slot has had others.
+    pub(super) fn dispatched(
+        &mut self,
+        data: &BfqData,
+        at: u32,
+        index: u32,
+        request: &Request,
+        goes_on: bool,
+    ) {
+        let cgroup = data.schedule.cgroup(at);
+        match request.op {
+            Op::Write if data.device.has_platters() => {
+                let takes_ns = data.device.destage_ns(request.extent.len);
+                self.wrote(data.now, cgroup, seek_ns(data), takes_ns, !goes_on);
+            }
+            Op::Flush => self.flush = index,
+            Op::Read if cgroup != self.cgroup => {
+                self.read_until = data.now.plus_nanos(READS_FOR_NS);
+            }
+            _ => {}
+        }
+    }
+
     /// A client of `cgroup` writes for `takes_ns`, after a seek of `seek_ns` unless the disk is writing already. A
     /// slot that `begins` costs a seek too, unless little was written since the last: the cache takes many small ones
     /// in one sweep.
-    pub(crate) fn wrote(
-        &mut self,
-        now: Instant,
-        cgroup: u32,
-        seek_ns: u64,
-        takes_ns: u64,
-        begins: bool,
-    ) {
+    fn wrote(&mut self, now: Instant, cgroup: u32, seek_ns: u64, takes_ns: u64, begins: bool) {
         let mut until = self.until.max(now).plus_nanos(takes_ns);
         if self.until <= now || (begins && self.run_ns >= seek_ns) {
             until = until.plus_nanos(seek_ns);
@@ -86,68 +97,91 @@ impl Destage {
     }
 
     /// Whether a destage may be pending.
-    pub(crate) fn is_pending(&self, now: Instant) -> bool {
+    pub(super) fn is_pending(&self, now: Instant) -> bool {
         now < self.until
     }
 
     /// The request at `index` has completed. A flush after all writes ends the destage.
     #[inline]
-    pub(crate) fn completed(&mut self, now: Instant, index: u32) {
+    pub(super) fn completed(&mut self, now: Instant, index: u32) {
         if index == self.flush {
             (self.until, self.run_ns, self.flush) = (now, 0, NO_INDEX);
         }
     }
 
     /// End of the wait.
-    pub(crate) fn deadline(&self, now: Instant) -> Option<Instant> {
+    pub(super) fn deadline(&self, now: Instant) -> Option<Instant> {
         self.wait.map(|wait| wait.until).filter(|&until| until > now)
     }
 
-    /// A request that writes nothing is dispatched for a client of `cgroup`.
-    pub(crate) fn dispatched(&mut self, now: Instant, op: Op, cgroup: u32, index: u32) {
-        match op {
-            Op::Flush => self.flush = index,
-            Op::Read if cgroup != self.cgroup => self.read_until = now.plus_nanos(READS_FOR_NS),
-            _ => {}
-        }
-    }
-
     /// The parent takes over the writes of a cgroup that is removed.
-    pub(crate) fn cgroup_removed(&mut self, cgroup: u32, parent: u32) {
+    pub(super) fn cgroup_removed(&mut self, cgroup: u32, parent: u32) {
         if self.cgroup == cgroup {
             self.cgroup = parent;
         }
     }
 
-    /// End of the destage if the device does nothing else.
+    /// Whether the slot of the flow in service, which has `sent` requests, is over because of the destage that it
+    /// leaves. O(1).
     #[inline]
-    pub(crate) fn until(&self) -> Instant {
-        self.until
+    pub(super) fn ends_slot(&self, data: &BfqData, sent: u32) -> bool {
+        self.until.nanos_since(data.now) >= DESTAGE_LEFT_MAX_NS
+            && data.tunables().slice_idle_ns > 0
+            && data.schedule.flows() > 1
+            && sent > 0
     }
 
-    /// Whether a slot leaves a longer destage than it may.
-    #[inline]
-    pub(crate) fn is_long(&self, now: Instant) -> bool {
-        self.until.nanos_since(now) >= DESTAGE_LEFT_MAX_NS
+    /// Whether no flow is selected because of a pending destage. O(depth).
+    ///
+    /// A following writer may proceed while the pending destage is at most two seeks; otherwise it waits until a
+    /// quarter of a seek is left. A sole flow never waits. A soft real-time flow wants little, and one seek delays it
+    /// less than the destage.
+    pub(super) fn waits(&mut self, data: &mut BfqData, tree: &Tree, requests: &Requests) -> bool {
+        let until = self.waits_until(data, requests).filter(|&until| data.now < until);
+        if let Some(until) = until {
+            let since = self.wait.map_or(data.now, |wait| wait.since);
+            self.wait = Some(Wait { since, until });
+            return true;
+        }
+        if let Some(Wait { since, .. }) = self.wait.take() {
+            let ns = data.now.nanos_since(since);
+            data.counters.idled(self.cgroup, IdlingCause::Destage, ns);
+            // If another cgroup reads, the writers' cgroup pays for the wait. Cgroups that all write wait for each other.
+            if data.now < self.read_until {
+                let bytes = time_price(ns, data.tunables());
+                data.schedule.charge_cgroup(data.now, tree, self.cgroup, bytes);
+            }
+        }
+        false
     }
 
-    /// Whether no flow is selected because of the destage.
-    pub(crate) fn is_waited_for(&self) -> bool {
-        self.wait.is_some()
+    /// When the next flow may be selected, if it has to wait.
+    fn waits_until(&self, data: &mut BfqData, requests: &Requests) -> Option<Instant> {
+        if !self.is_pending(data.now)
+            || data.tunables().slice_idle_ns == 0
+            || data.schedule.flows() == 1
+        {
+            return None;
+        }
+        let at = data.schedule.upcoming()?;
+        if data.schedule.wr_coeff(at) == Raising::SOFT_REAL_TIME {
+            return None;
+        }
+        match requests[data.flows[at].next()?].request.op {
+            Op::Write => {}
+            // A flush is what destages.
+            Op::Flush => return None,
+            _ => return Some(self.until),
+        }
+        let is_little = self.until.nanos_since(data.now) <= 2 * seek_ns(data);
+        let goes_on = self.wait.is_none() && is_little;
+        (!goes_on).then(|| self.until.minus_nanos(seek_ns(data) / 4))
     }
+}
 
-    /// Waits until `until`, or extends the wait.
-    pub(crate) fn wait(&mut self, now: Instant, until: Instant) {
-        let since = self.wait.map_or(now, |wait| wait.since);
-        self.wait = Some(Wait { since, until });
-    }
-
-    /// Ends the wait, if there is one.
-    pub(crate) fn end_wait(&mut self, now: Instant) -> Option<EndedWait> {
-        let Wait { since, .. } = self.wait.take()?;
-        let (ns, cgroup) = (now.nanos_since(since), self.cgroup);
-        Some(EndedWait { ns, cgroup, has_reader: now < self.read_until })
-    }
+/// Time of a seek and a rotation, as in the price of a slot.
+fn seek_ns(data: &BfqData) -> u64 {
+    2 * data.tunables().slice_idle_ns
 }
 
 #[cfg(test)]

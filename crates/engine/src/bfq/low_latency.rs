@@ -3,7 +3,6 @@
 use super::data::BfqData;
 use super::weight_raising::{Activation, Burst, Created, RaisedIdleBudget, WeightRaising, WrState};
 use super::wf2q::Entity;
-use crate::merge::QueueId;
 use crate::merge::split::{Raising, Resume};
 use crate::tree::Tree;
 use crate::types::{Instant, LowLatency as Policy};
@@ -157,8 +156,8 @@ pub(super) fn end_where_off(data: &mut BfqData, tree: &Tree) {
 }
 
 /// Saved state of a flow that merges (spec/bfq 7.6).
-pub(super) fn saved(data: &BfqData, queue: QueueId) -> Raising {
-    let raising = data.flows.raising(queue.index);
+pub(super) fn saved(data: &BfqData, at: u32) -> Raising {
+    let raising = data.flows.raising(at);
     // A flow that merges again before any request was raised already, or was not to be.
     if raising.is_newborn() && !raising.is_in_large_burst() && data.tunables().low_latency {
         Raising::newborn(data.now, u64::from(data.device.wr_params().interactive_ms) * MS)

@@ -11,6 +11,7 @@
 //! has the differences to docs/spec/bfq.md.
 
 mod budget;
+mod check;
 mod coalescing;
 mod counters;
 mod data;
@@ -20,10 +21,10 @@ mod flow;
 mod idling;
 mod in_service;
 mod inject_limit;
+mod injection;
 mod low_latency;
+mod merger;
 mod peak_rate;
-mod policy;
-mod saved_state;
 mod scenario;
 mod schedule;
 mod settings;
@@ -32,28 +33,31 @@ mod tunables;
 mod weight_raising;
 mod wf2q;
 
-use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
 use self::budget::Expiry;
 use self::coalescing::CoalescedRun;
 pub(crate) use self::counters::Counters;
 pub use self::counters::{BfqCgroupStats, BfqStats, Expiration, IdlingCause, Injection, Raising};
-use self::data::BfqData;
+use self::data::{BfqData, prio_of};
 use self::destage::Destage;
 use self::flow::Owner;
 use self::in_service::{Expired, InService};
-use self::inject_limit::Probe;
+use self::injection::Injection as Injector;
 use self::low_latency::LowLatency;
-use self::saved_state::SavedState;
+use self::merger::{Merger, Placement};
 pub use self::settings::BfqSettings;
 use self::shared_stream::SharedStream;
 use self::wf2q::{Entity, Return, State};
-use crate::merge::{Merging, PositionTree, QueueId, split};
+use crate::merge::{QueueId, split};
 use crate::requests::Arriving;
 use crate::requests::Requests;
 use crate::tree::Tree;
-use crate::types::{Instant, Op, PriorityClass};
+use crate::types::{Instant, Op, PriorityClass, Request};
+
+/// Time without requests after which a flow may be evicted: as long as membership in a large burst lasts
+/// (spec/bfq 6.4).
+const STALE_NS: u64 = 10_000_000_000;
 
 /// BFQ scheduler of one device. A step is O(depth × log siblings + log requests of the flow), without allocation once
 /// grown.
@@ -64,16 +68,8 @@ pub(crate) struct Bfq {
     shared_stream: SharedStream,
     /// The last dispatch, while other requests may coalesce with it.
     run: Option<CoalescedRun>,
-    /// Merged flows.
-    merging: Merging<SavedState>,
-    /// Next positions of the flows that may still merge.
-    pos_tree: PositionTree,
-    /// Flows restored by a split. Kept to reuse its memory.
-    alone: Vec<(u32, SavedState)>,
-    /// Flow and instant of the last completion.
-    last_completed: Option<(QueueId, Instant)>,
-    /// Measurement of injection for the flow in service.
-    probe: Probe,
+    merger: Merger,
+    injection: Injector,
     low_latency: LowLatency,
     /// Written data that the disk has not destaged.
     destage: Destage,
@@ -92,11 +88,8 @@ impl Bfq {
             in_service: None,
             shared_stream: SharedStream::NONE,
             run: None,
-            merging: Merging::new(settings.merging()),
-            pos_tree: PositionTree::new(),
-            alone: Vec::new(),
-            last_completed: None,
-            probe: Probe::default(),
+            merger: Merger::new(settings.merging()),
+            injection: Injector::new(),
             low_latency: LowLatency::new(),
             destage: Destage::NEW,
         }
@@ -105,7 +98,7 @@ impl Bfq {
     /// Changes the settings. Slots under way keep their budgets.
     pub(crate) fn set_tunables(&mut self, settings: &BfqSettings) {
         self.data.device.set_settings(settings);
-        self.merging.reconfigure(settings.merging());
+        self.merger.reconfigure(settings.merging());
         if !settings.low_latency() {
             low_latency::end_all(&mut self.data);
         }
@@ -113,7 +106,7 @@ impl Bfq {
 
     /// Counters of the device.
     pub(crate) fn stats(&self) -> BfqStats {
-        self.data.counters.device(self.merging.counters(), self.data.schedule.raised())
+        self.data.counters.device(self.merger.counters(), self.data.schedule.raised())
     }
 
     /// Counters of one cgroup, without those below it.
@@ -124,7 +117,7 @@ impl Bfq {
     /// Gives the counters to the next scheduler.
     pub(crate) fn into_counters(mut self) -> Counters {
         low_latency::end_all(&mut self.data);
-        self.data.counters.close(self.merging.counters());
+        self.data.counters.close(self.merger.counters());
         self.data.counters
     }
 
@@ -163,7 +156,7 @@ impl Bfq {
             None => self.open(tree, requests, owner, cgroup),
         };
         self.shared_stream.returned(owner);
-        let at = self.flow_for_request(tree, requests, own_flow, request);
+        let at = self.place(tree, requests, own_flow, request);
         let entity = self.data.schedule.entity(at);
         let (state, wr_coeff) = (entity.state, entity.next_wr_coeff);
         let is_idle_class = entity.next_class == PriorityClass::Idle;
@@ -175,14 +168,15 @@ impl Bfq {
             low_latency::demote_seeky(&mut self.data, at);
         }
         if returns {
-            self.update_injection(at);
+            let is_in_service = self.is_in_service(at);
+            self.injection.arrived(&mut self.data, at, is_in_service);
         }
         match state {
             State::Off | State::Idle => {
                 let how = self.activate(tree, requests, at);
                 self.data.schedule.count(at);
                 self.note_lost();
-                self.extend_flash_bound(at);
+                self.data.extend_flash_bound(at);
                 if let Some(in_service) = &self.in_service
                     && idling::preempts(&mut self.data, in_service, tree, requests, at, how)
                 {
@@ -202,7 +196,7 @@ impl Bfq {
                 }
             }
         }
-        self.update_pos_tree(at);
+        self.merger.update_pos_tree(&self.data, at);
     }
 
     /// Takes out the next request for the device. `None` while the device idles for a flow, although requests may
@@ -235,7 +229,7 @@ impl Bfq {
         tree.tasks[task].ready.remove(requests, index);
         let at = self.data.flows.remove(index, self.data.device.tunables());
         if self.is_in_service(at) {
-            self.probe.reset();
+            self.injection.reset();
         }
         if self.data.schedule.state(at).is_active() {
             if self.data.flows[at].queued == 0 {
@@ -244,7 +238,7 @@ impl Bfq {
                 self.data.refresh_budget(tree, requests, at);
             }
         }
-        self.update_pos_tree(at);
+        self.merger.update_pos_tree(&self.data, at);
         self.uncount_if_idle(at);
     }
 
@@ -258,12 +252,7 @@ impl Bfq {
         data_len: u32,
     ) {
         self.advance(now, tree, requests);
-        if self.probe.measures(index)
-            && let Some(in_service) = &self.in_service
-        {
-            let injection = self.data.flows.inject_limit_mut(in_service.flow());
-            self.probe.completed(injection, now, self.data.device.in_flight());
-        }
+        self.injection.completed(&mut self.data, self.in_service.as_ref(), index);
         self.data.device.completed(now, data_len);
         self.note_lost();
         let at = self.data.flows.flow_of(index);
@@ -274,7 +263,8 @@ impl Bfq {
         if self.data.device.tunables().slice_idle_ns > 0 {
             // A merged flow is no waker: it stands for several clients.
             let is_one = flow.is_alone();
-            self.last_completed = is_one.then_some((QueueId { index: at, generation }, now));
+            self.injection
+                .set_last_completed(is_one.then_some((QueueId { index: at, generation }, now)));
         }
         self.shared_stream.completed(now, at, index);
         self.destage.completed(now, index);
@@ -329,7 +319,7 @@ impl Bfq {
 
     /// Activates a flow at its first request (spec/bfq 2.3, 2.10, 3.1).
     fn activate(&mut self, tree: &Tree, requests: &Requests, at: u32) -> Return {
-        let is_of_one_task = self.is_of_one_task(at);
+        let is_of_one_task = self.merger.is_of_one_task(&self.data, at);
         if low_latency::arrive(&mut self.data, tree, at, is_of_one_task)
             && self.data.schedule.is_raised_above_siblings(at)
         {
@@ -373,9 +363,10 @@ impl Bfq {
         self.data.waiting -= 1;
         self.data.device.dispatched(requests[index].request.data_len());
         let is_own = self.is_in_service(at);
-        self.probe.dispatched(index, is_own, self.data.device.in_flight());
+        self.injection.dispatched(&self.data, index, is_own);
         if is_own {
-            self.note_member(tree, requests, at, index);
+            let (data, merger) = (&self.data, &self.merger);
+            self.shared_stream.dispatched(data, merger, tree, requests, [at, index]);
         } else {
             self.note_lost();
         }
@@ -386,13 +377,14 @@ impl Bfq {
         let flow = self.data.flows.dispatch(self.data.now, at, index, record.since, tunables);
         flow.start.serve(self.data.now);
         let (is_of_stream, in_flight) = (!flow.is_seeky(), flow.in_flight);
-        self.begin_coalescing(request, at, is_of_stream);
-        self.note_destage(at, index, request);
+        self.run = CoalescedRun::start(request, at, is_of_stream);
+        let goes_on = is_own && self.in_service.as_ref().is_some_and(|served| served.sent() > 0);
+        self.destage.dispatched(&self.data, at, index, request, goes_on);
         if request.op != Op::Flush {
             self.data.device.moved(self.data.now, request.extent, is_of_stream);
         }
         tree.tasks[task].ready.remove(requests, index);
-        self.update_pos_tree(at);
+        self.merger.update_pos_tree(&self.data, at);
         if is_own {
             self.after_dispatch(tree, requests, at, in_flight);
         }
@@ -413,8 +405,9 @@ impl Bfq {
     /// Whether the slot is over by time, or leaves the disk enough to destage.
     #[inline]
     fn has_timed_out(&self) -> bool {
-        self.leaves_long_destage()
-            || self.in_service.as_ref().is_some_and(|served| served.has_timed_out(&self.data))
+        self.in_service.as_ref().is_some_and(|served| {
+            self.destage.ends_slot(&self.data, served.sent()) || served.has_timed_out(&self.data)
+        })
     }
 
     /// The flow in service has dispatched a request. In the idle class that ends the slot if other flows are busy.
@@ -488,12 +481,274 @@ impl Bfq {
         let Expired { flow, may_part, is_in_flight } =
             in_service.expire(data, low_latency, tree, requests, expiry, end);
         self.in_service = None;
-        self.probe.reset();
+        self.injection.reset();
         if may_part {
-            self.part_if_shared(tree, flow);
+            self.merger.part_if_shared(&mut self.data, tree, flow);
         }
         if !is_in_flight {
             self.uncount_if_idle(flow);
         }
+    }
+
+    /// Fast path: flow in service, its next request and charge, if the slot clearly goes on. Any other case is left
+    /// to [`Bfq::choose`].
+    #[inline(always)]
+    fn goes_on(&self, requests: &Requests) -> Option<(u32, u32, u64)> {
+        let (data, in_service) = (&self.data, self.in_service.as_ref()?);
+        let at = in_service.flow();
+        let is_busy = data.tunables().strict_guarantees && data.device.in_flight() > 0;
+        let is_over =
+            in_service.is_over(data.now) || self.destage.ends_slot(data, in_service.sent());
+        if is_busy || is_over || self.merger.is_shared_stream(data, at) {
+            return None;
+        }
+        let flow = &data.flows[at];
+        let index = flow.pick(data.now, requests, data.tunables())?;
+        let charge = data.charge_of(flow, at, &requests[index]);
+        let entity = data.schedule.entity(at);
+        let may_be_preempted = entity.next_wr_coeff == 1 && data.schedule.raised() > 0;
+        let stays = entity.has_room(charge) && !may_be_preempted;
+        (stays && !data.is_full_for(requests, index)).then_some((at, index, charge))
+    }
+
+    /// Chooses and dispatches the next request of any flow.
+    #[inline(never)]
+    fn choose(&mut self, tree: &mut Tree, requests: &mut Requests) -> Option<u32> {
+        if self.data.tunables().strict_guarantees && self.data.device.in_flight() > 0 {
+            return None;
+        }
+        loop {
+            if self.in_service.is_none() {
+                if self.destage.waits(&mut self.data, tree, requests) {
+                    return None;
+                }
+                self.in_service = Some(InService::select(&mut self.data)?);
+                self.shared_stream.begin();
+            }
+            let in_service = self.in_service.as_ref()?;
+            let at = in_service.flow();
+            let (data, merger) = (&mut self.data, &self.merger);
+            let expiry = match self.shared_stream.pick(data, merger, in_service, tree, requests) {
+                None if idling::is_waited_for(data, in_service, requests) => {
+                    return self.inject(tree, requests);
+                }
+                None => in_service.rest_expiry(data),
+                Some(_) if self.has_timed_out() => Expiry::BudgetTimeout,
+                Some(_) if in_service.should_preempt_for_raised(&mut self.data) => {
+                    Expiry::Preempted
+                }
+                Some(index) => {
+                    let (data, stream) = (&mut self.data, &mut self.shared_stream);
+                    if stream.waits(data, merger, in_service, tree, requests, index) {
+                        return None;
+                    }
+                    let charge = data.charge(requests, at, index);
+                    if data.schedule.entity(at).has_room(charge) {
+                        if data.is_full_for(requests, index) {
+                            return None;
+                        }
+                        self.dispatch(tree, requests, at, index, charge);
+                        return Some(index);
+                    }
+                    Expiry::BudgetExhausted
+                }
+            };
+            self.expire(tree, requests, expiry);
+        }
+    }
+
+    /// The next request of the flow in service, if it continues the last one. `room`: how many requests the device
+    /// has room for besides.
+    ///
+    /// No more coalesce than needed to bring all waiting requests to the device: while there is room for each, more
+    /// commands at once are faster.
+    pub(crate) fn next_coalesced(
+        &mut self,
+        now: Instant,
+        room: u32,
+        tree: &mut Tree,
+        requests: &mut Requests,
+    ) -> Option<u32> {
+        let run = self.run.take()?;
+        let at = Some(run.flow()).filter(|&at| self.is_in_service(at))?;
+        let data = &self.data;
+        // All requests waiting with the first, divided by the room at its dispatch.
+        let shares = || (u64::from(data.waiting) + 1).div_ceil(u64::from(room) + 1) as u32 - 1;
+        let left = run.left(shares)?;
+        let index = data.flows[at].pick(now, requests, data.tunables())?;
+        if data.is_full_for(requests, index) {
+            return None;
+        }
+        let bytes = run.bytes_with(&requests[index].request);
+        let entity = data.schedule.entity(at);
+        let charge = data.charge(requests, at, index);
+        let fits = entity.service + charge <= entity.budget;
+        let bytes = bytes.filter(|_| fits && !self.has_timed_out())?;
+        self.dispatch(tree, requests, at, index, charge);
+        self.data.counters.coalesced();
+        self.run = self.run.map(|run| run.continued(bytes, left));
+        Some(index)
+    }
+
+    /// Dispatches a request of another flow while the flow in service has none.
+    fn inject(&mut self, tree: &mut Tree, requests: &mut Requests) -> Option<u32> {
+        let in_service = self.in_service.as_ref()?;
+        let (at, kind) = self.injection.choose(&mut self.data, in_service, tree, requests)?;
+        let index = self.data.flows[at].pick(self.data.now, requests, self.data.tunables())?;
+        let charge = self.data.charge(requests, at, index);
+        self.dispatch(tree, requests, at, index, charge);
+        let data = &mut self.data;
+        if data.flows[at].queued == 0 {
+            data.schedule.deactivate(data.now, tree, at);
+        } else {
+            data.refresh_budget(tree, requests, at);
+        }
+        data.schedule.review_charged(data.now, tree, at);
+        data.counters.injected(data.schedule.cgroup(at), kind);
+        if let Some(in_service) = &mut self.in_service {
+            in_service.note_injected();
+        }
+        Some(index)
+    }
+
+    /// Removes a client without requests.
+    pub(crate) fn forget(&mut self, tree: &Tree, requests: &Requests, client: u32) {
+        self.close(tree, requests, Owner::client(client));
+    }
+
+    /// Removes a cgroup with nothing below it.
+    pub(crate) fn forget_cgroup(&mut self, tree: &Tree, requests: &Requests, cgroup: u32) {
+        let parent = tree.cgroups[cgroup].parent;
+        self.data.counters.fold(cgroup, parent);
+        self.destage.cgroup_removed(cgroup, parent);
+        self.close(tree, requests, Owner::writeback(cgroup));
+        self.data.schedule.forget_group(cgroup);
+        self.merger.remove_group(cgroup);
+    }
+
+    /// Applies a client's new priority, from its flow's next activation on.
+    pub(crate) fn reprioritize(&mut self, tree: &Tree, client: u32) {
+        if let Some(at) = self.data.flows.of(Owner::client(client)) {
+            self.merger.update_traits(&mut self.data, tree, at);
+        }
+    }
+
+    /// Applies the new priority of a cgroup's writeback.
+    pub(crate) fn reprioritize_writeback(&mut self, tree: &Tree, cgroup: u32) {
+        let owner = Owner::writeback(cgroup);
+        if let Some(at) = self.data.flows.of(owner) {
+            self.data.schedule.set_prio(at, prio_of(tree, owner, cgroup));
+        }
+    }
+
+    /// The own flow of `owner`, which sent the request at `index`. Opened if it has none.
+    // Inline on the hot path, although a switch of schedulers calls it too.
+    #[inline(always)]
+    fn own_flow(&mut self, tree: &Tree, requests: &Requests, index: u32, owner: Owner) -> u32 {
+        let own_flow = self.data.flows.of(owner);
+        own_flow.unwrap_or_else(|| {
+            let cgroup = tree.tasks[requests[index].task].cgroup;
+            self.open(tree, requests, owner, cgroup)
+        })
+    }
+
+    /// Opens a flow for `owner`.
+    #[cold]
+    fn open(&mut self, tree: &Tree, requests: &Requests, owner: Owner, cgroup: u32) -> u32 {
+        self.evict_stale(tree, requests);
+        let data = &mut self.data;
+        let at = data.flows.open(data.now, owner, data.device.tunables());
+        data.schedule.open(at, owner, cgroup, prio_of(tree, owner, cgroup));
+        data.counters.make_room(cgroup);
+        self.merger.make_room(data, at);
+        if owner.as_client().is_some() {
+            self.low_latency.opened(data, tree, at);
+            let placement = self.merger.open(data, tree, at);
+            self.update_merged(tree, requests, placement);
+        }
+        at
+    }
+
+    /// Evicts flows without requests for [`STALE_NS`], whose clients start anew when they come back. Each creation
+    /// looks at two, so flows are never many more than twice the clients of that time. O(1), and nothing for a
+    /// request.
+    fn evict_stale(&mut self, tree: &Tree, requests: &Requests) {
+        for _ in 0..2 {
+            let Some(at) = self.data.flows.advance_clock_hand() else { return };
+            let data = &self.data;
+            // A merged flow is stale only with its effective flow.
+            let shared = self.merger.representative(data, at);
+            let is_away = |at: u32| {
+                let is_counted = data.schedule.entity(at).is_counted;
+                !is_counted && data.now.nanos_since(data.flows[at].last_end) > STALE_NS
+            };
+            if shared.is_some_and(|shared| is_away(at) && is_away(shared)) {
+                self.close(tree, requests, data.schedule.owner(at));
+            }
+        }
+    }
+
+    /// The owner of a flow is gone.
+    fn close(&mut self, tree: &Tree, requests: &Requests, owner: Owner) {
+        let Some(at) = self.data.flows.close(owner) else { return };
+        self.low_latency.closed(at);
+        if owner.as_client().is_some() {
+            self.merger.close(&mut self.data, tree, at);
+        }
+        self.abandon(tree, requests, at);
+    }
+
+    /// The flow that serves `request` of `own_flow`'s client.
+    #[inline]
+    fn place(&mut self, tree: &Tree, requests: &Requests, own_flow: u32, request: &Request) -> u32 {
+        let in_service = self.in_service.as_ref();
+        let placement = self.merger.place(&mut self.data, in_service, tree, own_flow, request);
+        if placement.merged.is_some() {
+            self.update_merged(tree, requests, placement);
+        }
+        placement.flow
+    }
+
+    /// Updates the flows of a merge, if there was one.
+    fn update_merged(&mut self, tree: &Tree, requests: &Requests, placement: Placement) {
+        let Some(from) = placement.merged else { return };
+        for at in [from, placement.flow] {
+            self.merger.update(&mut self.data, tree, at);
+            if !self.data.flows[at].is_live() {
+                self.abandon(tree, requests, at);
+            }
+        }
+    }
+
+    /// A flow has no client left. In service and empty it would keep the device idle for none (spec/bfq D-9).
+    fn abandon(&mut self, tree: &Tree, requests: &Requests, at: u32) {
+        if self.is_in_service(at) && self.data.flows[at].is_empty() {
+            self.expire(tree, requests, Expiry::NoMoreRequests);
+        }
+        self.uncount_if_idle(at);
+    }
+
+    /// Stops counting a flow that is neither busy nor at the device, and frees it if it has no client.
+    #[inline]
+    fn uncount_if_idle(&mut self, at: u32) {
+        if self.data.flows[at].in_flight > 0 {
+            return;
+        }
+        if matches!(self.data.schedule.entity(at).state, State::Off | State::Idle) {
+            uncount(&mut self.data, at);
+        }
+    }
+}
+
+/// A flow is neither busy nor at the device.
+#[inline(never)]
+fn uncount(data: &mut BfqData, at: u32) {
+    if data.schedule.uncount(at) {
+        low_latency::emptied(data, at);
+    }
+    if data.flows[at].is_orphaned() {
+        low_latency::end(data, at);
+        data.schedule.forget(at);
+        data.flows.release(at);
     }
 }

@@ -7,7 +7,6 @@ use alloc::vec::Vec;
 use crate::bfq::Bfq;
 use crate::bfq::wf2q::State;
 use crate::ensure::ensure;
-use crate::merge::Position;
 use crate::requests::{Requests, Stage};
 use crate::tree::Tree;
 
@@ -26,7 +25,7 @@ impl Bfq {
         if let Some(in_service) = &self.in_service {
             in_service.check(&self.data)?;
         }
-        self.merging.sets().check();
+        self.merger.check_sets();
         self.data.schedule.check(tree, &self.data.flows.live())
     }
 
@@ -51,13 +50,9 @@ impl Bfq {
         ensure(raising.state().wr_coeff() == wr_coeff, || {
             format!("{wr_coeff} times, and {raising:?}")
         })?;
-        let members = self.merging.sets().members(self.data.flows.id(at));
-        ensure(flow.is_alone() == (members == 1), || format!("alone, of {members}"))?;
+        self.merger.check(&self.data, at)?;
         let is_gone = flow.is_orphaned() && flow.is_empty() && !is_busy;
         ensure(!is_gone, || "it should have been freed".into())?;
-        let shown = self.pos_tree.place_of(self.data.flows.id(at));
-        let next = flow.next().map(|next| Position(self.data.flows.position_of(next)));
-        ensure(shown.is_none() || shown == next, || format!("shown at {shown:?}, next {next:?}"))?;
         // One more than there should be, so that a cycle ends.
         let [mut by_age, mut by_position] = self.data.flows.waiting(at, ready.len() + 1);
         let flow = &self.data.flows[at];
