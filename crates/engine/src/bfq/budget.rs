@@ -1,6 +1,11 @@
 //! Budget of a flow, and the charge for its slot (spec/bfq 3).
 
+use super::counters::Expiration;
+use super::data::BfqData;
 use super::tunables::Tunables;
+use super::wf2q::Return;
+use crate::requests::Requests;
+use crate::tree::Tree;
 
 /// Reason of an expiration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,13 +26,7 @@ impl Expiry {
     /// A flow's next budget, from its last one and the slot (spec/bfq 3.2): larger if the flow used it up, so that a
     /// sequential flow seeks less between slots, and smaller if not, so that it is served sooner. Asynchronous flows
     /// get the largest, raised flows a small one.
-    pub(crate) fn next_budget(
-        self,
-        last: u32,
-        slot: EndedSlot,
-        service: u64,
-        tunables: &Tunables,
-    ) -> u32 {
+    fn next_budget(self, last: u32, slot: EndedSlot, service: u64, tunables: &Tunables) -> u32 {
         let (max, min) = (tunables.max_budget, tunables.min_budget());
         if !slot.sync {
             return max;
@@ -49,6 +48,18 @@ impl Expiry {
     }
 }
 
+impl From<Expiry> for Expiration {
+    fn from(expiry: Expiry) -> Expiration {
+        match expiry {
+            Expiry::NoMoreRequests => Expiration::NoMoreRequests,
+            Expiry::TooIdle => Expiration::TooIdle,
+            Expiry::BudgetTimeout => Expiration::BudgetTimeout,
+            Expiry::BudgetExhausted => Expiration::BudgetExhausted,
+            Expiry::Preempted => Expiration::Preempted,
+        }
+    }
+}
+
 /// A slot that has ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EndedSlot {
@@ -66,14 +77,14 @@ pub(crate) struct EndedSlot {
 const MS: u64 = 1_000_000;
 
 /// Slots below this say nothing about a flow's rate; slots above the next always do (spec/bfq 3.7).
-pub(crate) const SHORT_NS: u64 = MS;
+const SHORT_NS: u64 = MS;
 const LONG_NS: u64 = 20 * MS;
 
 /// Charge of a slot beyond its service, because it took the device longer than its bytes say.
 ///
 /// A seeky flow charged by bytes would hold the device for almost nothing. It pays the part of the largest budget
 /// that its slot was of the longest slot; the configured one, and the configured seek (spec/bfq D-23).
-pub(crate) fn time_charge(slot: EndedSlot, expiry: Expiry, tunables: &Tunables) -> u64 {
+fn time_charge(slot: EndedSlot, expiry: Expiry, tunables: &Tunables) -> u64 {
     let (mut length_ns, max) = (slot.length_ns, u64::from(tunables.time_budget));
     let is_slow = if !slot.sync {
         false
@@ -91,6 +102,92 @@ pub(crate) fn time_charge(slot: EndedSlot, expiry: Expiry, tunables: &Tunables) 
         return 0;
     }
     time_price(length_ns, tunables).saturating_sub(slot.service)
+}
+
+/// Activates a flow at its first request (spec/bfq 2.3, 2.10, 3.1). `is_raised`: from now on.
+pub(super) fn activate(
+    data: &mut BfqData,
+    tree: &Tree,
+    requests: &Requests,
+    at: u32,
+    is_raised: bool,
+) -> Return {
+    if is_raised && data.schedule.is_raised_above_siblings(at) {
+        let flow = &mut data.flows[at];
+        flow.max_budget = flow.max_budget.min(data.device.tunables().raised_budget());
+    }
+    let charge = data.next_charge(requests, at);
+    let starts_apart = data.schedule.wr_coeff(at) > 1
+        && data.flows.stats(at).has_just_started()
+        && data.schedule.has_unraised_beside(at);
+    let most = if starts_apart { data.tunables().raised_budget() } else { u32::MAX };
+    let (flow, stats) = data.flows.record_mut(at);
+    let away_ns = data.now.nanos_since(flow.last_end);
+    let is_in_time = away_ns <= 3 * data.device.tunables().slice_idle_ns;
+    let left = core::mem::take(&mut flow.budget_left);
+    let (budget, how) = match left {
+        1.. if is_in_time => (left.min(flow.max_budget), Return::InTime),
+        _ => (flow.max_budget, Return::Afresh),
+    };
+    // A starting flow is due soon also if it is alone in its cgroup.
+    let budget = data.device.bounded(data.now, budget.min(most)).max(charge);
+    flow.start.restart();
+    if stats.has_sparse() {
+        data.flows.touch_woken(at);
+    }
+    data.schedule.activate(data.now, tree, at, budget, how);
+    how
+}
+
+impl EndedSlot {
+    /// Charges flow `at` for the slot beyond its service, and sets its largest budget. `sent`: requests dispatched in
+    /// the slot, if no others were at the device. Returns the budget for the flow's next request, if it has one.
+    pub(super) fn settle(
+        self,
+        data: &mut BfqData,
+        requests: &Requests,
+        at: u32,
+        expiry: Expiry,
+        sent: Option<u32>,
+    ) -> Option<u64> {
+        let paid = sent.map_or(self, |sent| self.at_seek_price(data, sent));
+        let mut extra = time_charge(paid, expiry, data.tunables());
+        if self.is_raised {
+            // A starting flow is seeky by nature and should not wait for that. Raising holds among its siblings only,
+            // so its cgroup pays for the time.
+            data.schedule.charge_above(at, core::mem::take(&mut extra));
+        } else if extra > 0 {
+            data.schedule.charge_flow(at, extra);
+        }
+        data.counters.expired(data.schedule.cgroup(at), expiry.into(), extra);
+        let charged = self.service + extra;
+        let charge = data.next_charge(requests, at);
+        let (flow, stats) = data.flows.record_mut(at);
+        let max_budget = expiry.next_budget(flow.max_budget, self, charged, data.device.tunables());
+        stats.detection_mut().charge(self.service);
+        flow.max_budget = max_budget;
+        let next_budget =
+            (charge > 0).then(|| data.device.bounded(data.now, max_budget).max(charge));
+        let may_return = !matches!(expiry, Expiry::BudgetTimeout | Expiry::BudgetExhausted);
+        flow.budget_left = match next_budget {
+            None if may_return && flow.sync => {
+                u32::try_from(self.budget.saturating_sub(charged)).unwrap_or(u32::MAX)
+            }
+            _ => 0,
+        };
+        next_budget
+    }
+
+    /// Replaces the slot's length by the mean time of `sent` requests of a seeky flow. Only without requests left in
+    /// flight, since otherwise their time is not known.
+    fn at_seek_price(self, data: &mut BfqData, sent: u32) -> EndedSlot {
+        let is_known = self.length_ns > SHORT_NS && self.in_flight == 0;
+        if !(is_known && self.is_seeky && self.sync && data.tunables().rotational) {
+            return self;
+        }
+        let length_ns = data.device.mean_seek_ns(sent, self.length_ns);
+        EndedSlot { length_ns, ..self }
+    }
 }
 
 /// Value of device time in bytes at its best, up to the longest slot.

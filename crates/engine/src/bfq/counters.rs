@@ -2,8 +2,6 @@
 
 use alloc::vec::Vec;
 
-#[cfg(feature = "bfq")]
-use super::budget::Expiry;
 use crate::merge;
 
 /// Reason of an expiration.
@@ -60,19 +58,6 @@ pub enum Raising {
     Interactive,
     /// The flow sends little, at a steady rate.
     SoftRealTime,
-}
-
-#[cfg(feature = "bfq")]
-impl From<Expiry> for Expiration {
-    fn from(expiry: Expiry) -> Expiration {
-        match expiry {
-            Expiry::NoMoreRequests => Expiration::NoMoreRequests,
-            Expiry::TooIdle => Expiration::TooIdle,
-            Expiry::BudgetTimeout => Expiration::BudgetTimeout,
-            Expiry::BudgetExhausted => Expiration::BudgetExhausted,
-            Expiry::Preempted => Expiration::Preempted,
-        }
-    }
 }
 
 macro_rules! kinds {

@@ -1,4 +1,4 @@
-//! What all decisions of BFQ look at: the time, the device, the flows and their order, and counters (`bfq_data`).
+//! Data of a device that all decisions of BFQ look at: time, speed, flows and their order, counters (`bfq_data`).
 
 use core::num::NonZeroU32;
 

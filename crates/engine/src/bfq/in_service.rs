@@ -3,7 +3,7 @@
 use alloc::format;
 use alloc::string::String;
 
-use super::budget::{EndedSlot, Expiry, SHORT_NS, time_charge};
+use super::budget::{EndedSlot, Expiry};
 use super::counters::IdlingCause;
 use super::data::BfqData;
 use super::flow::is_far;
@@ -371,8 +371,7 @@ impl InService {
         }
         self.stop_idling(data, low_latency);
         self.note_gain(data);
-        let &Entity { service, budget, parent: cgroup, next_wr_coeff, .. } =
-            data.schedule.entity(at);
+        let &Entity { service, budget, next_wr_coeff, .. } = data.schedule.entity(at);
         let is_raised = next_wr_coeff > 1 && data.schedule.is_raised_above_siblings(at);
         let flow = &data.flows[at];
         let may_part = flow.is_seeky() && !flow.is_alone();
@@ -388,55 +387,9 @@ impl InService {
         if slot.is_seeky {
             data.device.leave_out(data.now, data.now.nanos_since(self.since));
         }
-        let paid = if self.is_shared { slot } else { at_seek_price(data, slot, self.sent) };
-        let mut extra = time_charge(paid, expiry, data.tunables());
-        if slot.is_raised {
-            // A starting flow is seeky by nature and should not wait for that. Raising holds among its siblings only,
-            // so its cgroup pays for the time.
-            data.schedule.charge_above(at, core::mem::take(&mut extra));
-        } else if extra > 0 {
-            data.schedule.charge_flow(at, extra);
-        }
-        data.counters.expired(cgroup, expiry.into(), extra);
-        let next_budget = next_budget(data, requests, at, slot, expiry, service + extra);
+        let sent = (!self.is_shared).then_some(self.sent);
+        let next_budget = slot.settle(data, requests, at, expiry, sent);
         data.schedule.expire(data.now, tree, at, next_budget);
         Expired { flow: at, may_part, is_in_flight: slot.in_flight > 0 }
     }
-}
-
-/// Sets the largest budget of flow `at` after a slot that is charged `charged`. Returns the budget for its next request,
-/// if it has one.
-fn next_budget(
-    data: &mut BfqData,
-    requests: &Requests,
-    at: u32,
-    slot: EndedSlot,
-    expiry: Expiry,
-    charged: u64,
-) -> Option<u64> {
-    let charge = data.next_charge(requests, at);
-    let (flow, stats) = data.flows.record_mut(at);
-    let max_budget = expiry.next_budget(flow.max_budget, slot, charged, data.device.tunables());
-    stats.detection_mut().charge(slot.service);
-    flow.max_budget = max_budget;
-    let next_budget = (charge > 0).then(|| data.device.bounded(data.now, max_budget).max(charge));
-    let may_return = !matches!(expiry, Expiry::BudgetTimeout | Expiry::BudgetExhausted);
-    flow.budget_left = match next_budget {
-        None if may_return && flow.sync => {
-            u32::try_from(slot.budget.saturating_sub(charged)).unwrap_or(u32::MAX)
-        }
-        _ => 0,
-    };
-    next_budget
-}
-
-/// Replaces the slot's length by the mean time of `sent` requests of a seeky flow. Only for slots without requests of
-/// other flows and without requests left in flight, since otherwise their time is not known.
-fn at_seek_price(data: &mut BfqData, slot: EndedSlot, sent: u32) -> EndedSlot {
-    let is_known = slot.length_ns > SHORT_NS && slot.in_flight == 0;
-    if !(is_known && slot.is_seeky && slot.sync && data.tunables().rotational) {
-        return slot;
-    }
-    let length_ns = data.device.mean_seek_ns(sent, slot.length_ns);
-    EndedSlot { length_ns, ..slot }
 }
