@@ -4,6 +4,7 @@ mod backlogs;
 mod bad_handshakes;
 mod bad_requests;
 mod cgroups_moved;
+mod client_limits;
 mod clients_share;
 mod control_api;
 mod device_failures;

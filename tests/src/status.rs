@@ -41,6 +41,18 @@ impl Device {
         self.0["cgroups"].as_array().expect("cgroups are there").len()
     }
 
+    /// Those of its cgroups whose paths begin with `prefix`.
+    ///
+    /// # Panics
+    /// When the status does not say.
+    pub fn cgroups_below(&self, prefix: &str) -> Vec<Cgroup> {
+        let cgroups = self.0["cgroups"].as_array().expect("cgroups are there");
+        let is_below = |cgroup: &&Value| {
+            cgroup["cgroup"].as_str().is_some_and(|path| path.starts_with(prefix))
+        };
+        cgroups.iter().filter(is_below).map(|cgroup| Cgroup(cgroup.clone())).collect()
+    }
+
     /// One of its cgroups.
     ///
     /// # Panics

@@ -22,6 +22,14 @@ pub const DEPTH_MAX: usize = 64;
 /// Most limits over all cgroups and devices: `*` makes one for each device.
 const LIMITS_MAX: usize = 2_000_000;
 
+/// How the names of cgroups begin that a server makes for the clients of an export with `client_max`.
+pub const CLIENT_PREFIX: &str = "client:";
+
+/// Whether `path` is a cgroup that a server has made for a client, or below one.
+pub fn is_of_client(path: &str) -> bool {
+    path.split('/').any(|name| name.starts_with(CLIENT_PREFIX))
+}
+
 /// What `io.watermark` and `io.bfq.low_latency` say to go by the cgroup above, as without the key.
 pub(crate) const INHERIT: &str = "inherit";
 
@@ -213,6 +221,13 @@ pub(crate) fn path(text: &str) -> Result<Path, (String, Option<String>)> {
     let depth = path.names().count();
     if depth > DEPTH_MAX {
         return Err((format!("the cgroup is {depth} deep, at most {DEPTH_MAX} are allowed"), None));
+    }
+    if is_of_client(text) {
+        let message = format!(
+            "names that begin with {CLIENT_PREFIX:?} are those of clients with `client_max`"
+        );
+        let meant = text.replace(CLIENT_PREFIX, "client-");
+        return Err((message, Some(meant).filter(|meant| Path::parse(meant).is_ok())));
     }
     Ok(path)
 }

@@ -312,7 +312,7 @@ mod tests {
 
     /// Keys of sections, and for each what it may be instead of its default, and what instead of that. Where a key needs
     /// another one, both have it.
-    const VALUES: [(&str, &str, &str, &str); 76] = [
+    const VALUES: [(&str, &str, &str, &str); 77] = [
         ("server", "socket", "socket = '/a'", "socket = '/b'"),
         ("server", "socket_mode", "socket_mode = '660'", "socket_mode = '666'"),
         ("server", "listen", "listen = '127.0.0.1:1'", "listen = ['127.0.0.1:1', '[::1]:2']"),
@@ -439,6 +439,7 @@ mod tests {
         ("export", "block_size", "block_size = 'min=512'", "block_size = 'min=512 max=1M'"),
         ("export", "rotational", "rotational = true", "rotational = false"),
         ("export", "multi_conn", "multi_conn = false", "multi_conn = true"),
+        ("export", "client_max", "client_max = 'riops=1'", "client_max = 'riops=1 wbps=1M'"),
     ];
 
     /// Every key of the grammar.

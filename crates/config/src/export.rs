@@ -3,11 +3,13 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_engine::Path;
+use weir_engine::{Dimension, Direction, Path, PerDimension};
+use weir_text::LimitKey;
 use weir_units::Bytes;
 
 use crate::cgroup;
 use crate::device::{Devices, Lookup};
+use crate::limits::LimitLines;
 use crate::model::{BlockSize, CgroupConfig, DeviceRange, ExportConfig};
 use crate::report::{Problem, Report};
 use crate::server::CONNECTIONS_MAX;
@@ -18,7 +20,7 @@ use crate::value::{cut, quantity, unknown_name};
 /// Longest name and description: the NBD protocol's limit for strings.
 const STRING_MAX: usize = 4096;
 
-pub(crate) const KEYS: [&str; 9] = [
+pub(crate) const KEYS: [&str; 10] = [
     "device",
     "cgroup",
     "read_only",
@@ -28,6 +30,7 @@ pub(crate) const KEYS: [&str; 9] = [
     "block_size",
     "rotational",
     "multi_conn",
+    "client_max",
 ];
 
 /// Reads `[export]`.
@@ -100,6 +103,10 @@ fn read(
         report.add(Problem::new(entry.span(), &entry.key, message).hint(hint));
     }
     let rotational = section.switch_or("rotational", "auto", report);
+    let client_max = section.text("client_max", report).map(|text| {
+        let is_cached = device.is_some_and(|device| devices.configs[device].cache.is_some());
+        client_max(&text, is_cached, report)
+    });
     Some(ExportConfig {
         name,
         device: device?,
@@ -111,7 +118,26 @@ fn read(
         block_size,
         rotational,
         multi_conn: multi_conn.unwrap_or(true),
+        client_max: client_max.unwrap_or_default(),
     })
+}
+
+/// Limits as in `io.max`, without a device.
+fn client_max(text: &Text, is_cached: bool, report: &mut Report) -> PerDimension {
+    let mut lines = LimitLines::new(1);
+    lines.words(LimitKey::Max, text, &text.value, 0..1, report);
+    let max = lines.max(0);
+    let mut writes = Dimension::ALL.into_iter().filter(|of| of.limits(Direction::Write));
+    if let Some(dimension) = writes.find(|&dimension| is_cached && max.get(dimension).is_some()) {
+        // What is written back is the cgroup's: which of its clients has written a block is not kept.
+        let message = format!(
+            "{} limits writes, which the device's cache takes before any limit",
+            dimension.key()
+        );
+        let hint = "limit reads of a client, or all writes of the cgroup, with `io.max`".to_owned();
+        report.refuse(text, message, Some(hint));
+    }
+    max
 }
 
 /// Description for clients.

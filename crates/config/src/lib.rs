@@ -59,7 +59,7 @@ mod table;
 mod validate;
 mod value;
 
-pub use cgroup::DEPTH_MAX as CGROUP_DEPTH_MAX;
+pub use cgroup::{CLIENT_PREFIX, DEPTH_MAX as CGROUP_DEPTH_MAX, is_of_client};
 pub use difference::{Change, Difference, KeyValue, SectionKind, difference};
 pub use error::{ConfigError, ConfigErrors};
 pub use kept::{Kept, KeptError, KeptErrorKind};

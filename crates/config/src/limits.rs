@@ -110,6 +110,11 @@ impl LimitLines {
         }
     }
 
+    /// Rates of the device at `index`.
+    pub(crate) fn max(&self, index: usize) -> PerDimension {
+        self.limits[index].max
+    }
+
     /// Whether `io.max` limits `dimension` of the device at `index`.
     pub(crate) fn has_max(&self, index: usize, dimension: Dimension) -> bool {
         self.limits[index].max.get(dimension).is_some()

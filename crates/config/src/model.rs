@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use weir_engine::settings::{LowLatency, PrioClass};
-use weir_engine::{LimiterKind, Limits, Path, Watermark, Weight};
+use weir_engine::{LimiterKind, Limits, Path, PerDimension, Watermark, Weight};
 
 /// All of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -235,6 +235,8 @@ pub struct ExportConfig {
     pub rotational: Option<bool>,
     /// `multi_conn`: whether clients are told that they may open several connections, where they may; on by default.
     pub multi_conn: bool,
+    /// `client_max`: limits of each of its clients by itself, below those of the cgroup.
+    pub client_max: PerDimension,
 }
 
 /// Sizes of requests that clients are told, in bytes; what is left out goes by the device.

@@ -191,5 +191,6 @@ fn export() -> Vec<Key> {
             "Whether clients are told that seeks take time",
         ),
         key("multi_conn", switch(), "Whether clients may open several connections"),
+        key("client_max", text(), "Limits of each client: \"riops=200 wbps=10M\""),
     ]
 }

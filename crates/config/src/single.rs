@@ -209,6 +209,7 @@ fn build(
         block_size: BlockSize::default(),
         rotational: None,
         multi_conn: true,
+        client_max: PerDimension::NONE,
     };
     Config { server, devices: devices.configs, cgroups: vec![cgroup], exports: vec![export] }
 }

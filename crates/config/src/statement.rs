@@ -322,6 +322,7 @@ pub(crate) fn of_export(export: &ExportConfig, devices: &[DeviceConfig]) -> Vec<
         block_size,
         rotational,
         multi_conn,
+        client_max,
     } = export;
     let BlockSize { min, preferred, max } = *block_size;
     let sizes = [("min", min), ("preferred", preferred), ("max", max)];
@@ -351,6 +352,7 @@ pub(crate) fn of_export(export: &ExportConfig, devices: &[DeviceConfig]) -> Vec<
         key("block_size", sizes.join(" "), ""),
         key("rotational", rotational, "auto"),
         key("multi_conn", *multi_conn, true),
+        key("client_max", in_words(client_max), ""),
     ]
 }
 

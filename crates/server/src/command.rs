@@ -162,4 +162,7 @@ pub enum SetError {
     /// Exports put their connections there.
     #[error("cgroup {0}, or one below it, is where export `{1}` leads")]
     InUse(Path, String),
+    /// The cgroup has the limit of one client.
+    #[error("cgroup {0} is that of a client, whose limit is its export's `client_max`")]
+    OfClient(Path),
 }

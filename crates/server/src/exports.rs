@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use weir_engine::Path;
+use weir_engine::{Path, PerDimension};
 use weir_nbd::{Export, ExportId, Exports};
 
 use crate::seats::{NoSeat, Seat};
@@ -25,6 +25,8 @@ pub(crate) struct Served {
     pub(crate) start: u64,
     /// Connections that it may have.
     pub(crate) connections_max: u32,
+    /// Limits of each of its clients.
+    pub(crate) client_max: PerDimension,
 }
 
 /// Where connections to an export belong, as the thread of its device knows it.
@@ -33,10 +35,11 @@ pub struct ExportPlace {
     pub(crate) export: ExportId,
     pub(crate) name: String,
     pub(crate) cgroup: Path,
+    pub(crate) client_max: PerDimension,
 }
 
 impl Served {
-    /// Whether a client finds the same, but for how many others there may be.
+    /// Whether a client finds the same, but for its limits and how many others there may be.
     pub(crate) fn is_like(&self, other: &Served) -> bool {
         (&self.nbd, self.device, &self.cgroup, self.start)
             == (&other.nbd, other.device, &other.cgroup, other.start)
@@ -44,7 +47,7 @@ impl Served {
 
     pub(crate) fn place(&self) -> ExportPlace {
         let (export, name) = (self.nbd.id, self.nbd.name.clone());
-        ExportPlace { export, name, cgroup: self.cgroup.clone() }
+        ExportPlace { export, name, cgroup: self.cgroup.clone(), client_max: self.client_max }
     }
 }
 

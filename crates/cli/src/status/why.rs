@@ -81,7 +81,7 @@ impl Cause {
         };
         match (&self.cgroup, self.dimension) {
             (Some(cgroup), Some(dimension)) => format!("{dimension} of {cgroup}"),
-            (None, Some(dimension)) => format!("{dimension} of a cgroup removed since"),
+            (None, Some(dimension)) => format!("{dimension} of a cgroup or client that is gone"),
             _ => other.into(),
         }
     }

@@ -126,7 +126,7 @@ pub enum ApplyError {
 /// What a change has done.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Changes {
-    /// Settings of cgroups and devices that have changed.
+    /// Settings of cgroups and devices, and limits of an export's clients, that have changed.
     pub settings: usize,
     /// Devices that are served now.
     pub devices_added: Vec<String>,
@@ -233,7 +233,7 @@ pub(crate) async fn apply(
         }
     };
     let mut changes = changes(&old, &tables);
-    changes.settings = set.iter().map(Applied::changed).sum();
+    changes.settings += set.iter().map(Applied::changed).sum::<usize>();
     let applied = effective(&config, new);
     changes.needs_restart = settings::needs_restart(&applied, new);
     // Nothing fails from here on.
@@ -246,10 +246,10 @@ pub(crate) async fn apply(
         lock(&running.threads).push(thread);
     }
     for export in tables.exports.iter() {
-        let is_as_it_was = old
-            .exports
-            .get(export.nbd.id)
-            .is_some_and(|old| (old.device, &old.cgroup) == (export.device, &export.cgroup));
+        let is_as_it_was = old.exports.get(export.nbd.id).is_some_and(|old| {
+            (old.device, &old.cgroup, old.client_max)
+                == (export.device, &export.cgroup, export.client_max)
+        });
         if let (false, Some(device)) = (is_as_it_was, tables.device(export.device)) {
             // One that has ended is known elsewhere.
             let _ = device.send(Command::ServeExport(export.place()));
@@ -596,7 +596,10 @@ fn changes(old: &Tables, new: &Tables) -> Changes {
     changes.devices_removed.extend(gone.map(name));
     for export in new.exports.iter() {
         let name = export.nbd.name.clone();
-        match old.exports.get(export.nbd.id) {
+        let before = old.exports.get(export.nbd.id);
+        let is_limit_new = before.is_some_and(|before| before.client_max != export.client_max);
+        changes.settings += usize::from(is_limit_new);
+        match before {
             None => changes.exports_added.push(name),
             Some(before) if !before.is_like(export) => changes.exports_changed.push(name),
             Some(_) => {}

@@ -110,6 +110,7 @@ pub(super) fn serve(
         cgroup: export.cgroup.clone(),
         start: export.range.start,
         connections_max: export.max_connections.unwrap_or(of_export),
+        client_max: export.client_max,
     })
 }
 

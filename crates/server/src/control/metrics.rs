@@ -7,6 +7,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
+use weir_config::is_of_client;
 
 use crate::status::{BfqStatus, CgroupStatus, DeviceStatus, Status, WritebackStatus};
 
@@ -138,7 +139,10 @@ impl Families {
         }
         level(&self.connections, with(&[]), device.connections.into());
         level(&self.balances, with(&[]), device.audit_balances.into());
-        let omitted = device.cgroups.len().saturating_sub(CGROUPS_MAX);
+        // Clients come and go, and what they do is in the counters of the cgroup above.
+        let cgroups: Vec<&CgroupStatus> =
+            device.cgroups.iter().filter(|cgroup| !is_of_client(&cgroup.cgroup)).collect();
+        let omitted = cgroups.len().saturating_sub(CGROUPS_MAX);
         level(&self.omitted, with(&[]), omitted as u64);
         self.busy.get_or_create(&with(&[])).inc_by(seconds(device.busy_ns));
         self.dropped.get_or_create(&with(&[])).inc_by(device.connections_dropped);
@@ -156,11 +160,11 @@ impl Families {
         self.bfq(&device.bfq, &with);
         if let Some(cache) = &device.cache {
             level(&self.cache, with(&[]), cache.size_bytes);
-            for cgroup in device.cgroups.iter().take(CGROUPS_MAX) {
+            for cgroup in cgroups.iter().take(CGROUPS_MAX) {
                 self.writeback(&cgroup.writeback, &with(&[("cgroup", &cgroup.cgroup)]));
             }
         }
-        for cgroup in device.cgroups.iter().take(CGROUPS_MAX) {
+        for cgroup in cgroups.iter().take(CGROUPS_MAX) {
             self.cgroup(cgroup, &with(&[("cgroup", &cgroup.cgroup)]));
         }
     }
@@ -323,6 +327,7 @@ mod tests {
             },
             ..CgroupStatus::default()
         };
+        let client = CgroupStatus { cgroup: "/a\"b/client:process 1".into(), ..cgroup.clone() };
         let writeback = WritebackStatus {
             dirty_bytes: 8192,
             written_bytes: 4096,
@@ -348,7 +353,7 @@ mod tests {
                 multiplier: 2.5,
                 lifted: false,
             }],
-            cgroups: vec![cgroup],
+            cgroups: vec![cgroup, client],
             ..DeviceStatus::default()
         };
         let status = Status {
@@ -370,6 +375,7 @@ mod tests {
             lines
         };
         assert_eq!(samples(&plain), samples(&text));
+        assert!(!text.contains("client:"), "{text}");
         // What `promtool check metrics` asks for: a help text under the name that the samples have.
         for line in plain.lines().filter(|line| !line.starts_with('#')) {
             let name = line.split(['{', ' ']).next().unwrap();

@@ -116,6 +116,9 @@ impl Refused {
             SetError::InUse(..) => {
                 (409, "cgroup", Some("lift its limits instead: `weir set` with `max`".to_owned()))
             }
+            SetError::OfClient(_) => {
+                (409, "cgroup", Some("change `client_max` of the export".to_owned()))
+            }
             SetError::Change(error) => match error {
                 ChangeError::UnknownCgroup => (404, "cgroup", Some(ASK_STATUS.to_owned())),
                 ChangeError::UnknownClient => (404, "client", Some(ASK_STATUS.to_owned())),

@@ -8,8 +8,11 @@ use std::os::fd::BorrowedFd;
 use std::rc::{Rc, Weak};
 
 use rustix::net::getpeername;
-use weir_engine::{CgroupId, ClientId, Engine, OpenError, TaskId};
+use weir_engine::{CgroupId, Change, ClientId, Engine, Instant, TaskId};
+use weir_nbd::ExportId;
 
+use super::client_limits::{self, JoinError};
+use super::export_paths::Place;
 use super::quota::{CgroupQuota, ClientQuota, Memory, MemoryAccount};
 use weir_uring::peer_process;
 
@@ -52,76 +55,160 @@ impl fmt::Display for Peer {
 /// The clients with connections. O(log clients) to join and to leave.
 #[derive(Default)]
 pub(super) struct Clients {
-    open: BTreeMap<(CgroupId, Peer), Client>,
+    open: BTreeMap<ClientKey, Client>,
     /// What the clients of each cgroup hold together; gone with the last of them.
     tenants: BTreeMap<CgroupId, Weak<CgroupQuota>>,
     account: MemoryAccount,
 }
 
+/// A client: the cgroup of its exports and its peer, and of one with a limit of its own the export that says so.
+type ClientKey = (CgroupId, Option<ExportId>, Peer);
+
 struct Client {
     id: ClientId,
     connections: u32,
     quota: Rc<ClientQuota>,
+    /// The cgroup that has its limit.
+    limit: Option<CgroupId>,
     /// The task of write-back that it waits for, once there was any.
     write_back: Option<TaskId>,
+}
+
+/// What a connection joins.
+pub(super) struct Joining<'p> {
+    /// The cgroup of its export.
+    pub(super) cgroup: CgroupId,
+    pub(super) export: ExportId,
+    pub(super) place: &'p Place,
+    /// Cgroups that there may be.
+    pub(super) cgroups_max: usize,
 }
 
 /// A connection's place among its client's.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Member {
+    /// That of its export.
     pub(super) cgroup: CgroupId,
+    /// The export whose limit for each client it has.
+    limited_by: Option<ExportId>,
+    /// The cgroup of that limit.
+    limit: Option<CgroupId>,
     peer: Peer,
     pub(super) task: TaskId,
+    /// The task that it had before it got a limit: requests may be left in it.
+    former: Option<TaskId>,
+}
+
+impl Member {
+    fn key(&self) -> ClientKey {
+        (self.cgroup, self.limited_by, self.peer)
+    }
+
+    /// The cgroup that its requests are counted in.
+    pub(super) fn counted_in(&self) -> CgroupId {
+        self.limit.unwrap_or(self.cgroup)
+    }
+
+    pub(super) fn has_limit(&self) -> bool {
+        self.limit.is_some()
+    }
+
+    /// The same, of a connection that was `before` until now.
+    pub(super) fn after(self, before: Member) -> Member {
+        Member { former: Some(before.task), ..self }
+    }
+
+    /// All tasks that may hold requests of it.
+    pub(super) fn tasks(&self) -> impl Iterator<Item = TaskId> + use<> {
+        self.former.into_iter().chain([self.task])
+    }
 }
 
 impl Clients {
-    /// Opens a task for a connection of `peer` in `cgroup`, and the client if this is its first; gives what all of its
-    /// connections hold, too.
+    /// Opens a task for a connection of `peer`, and the client if this is its first, which holds a part of `quota` if that
+    /// is there; gives what all of its connections hold, too.
     pub(super) fn join(
         &mut self,
         engine: &mut Engine,
-        cgroup: CgroupId,
+        now: Instant,
         peer: Peer,
-    ) -> Result<(Member, Rc<ClientQuota>), OpenError> {
-        let client = match self.open.entry((cgroup, peer)) {
+        joining: &Joining<'_>,
+        quota: Option<&Rc<ClientQuota>>,
+    ) -> Result<(Member, Rc<ClientQuota>), JoinError> {
+        let &Joining { cgroup, export, place, .. } = joining;
+        // A client stays where it is while it has connections, also when its limit has been lifted.
+        let limited = (cgroup, Some(export), peer);
+        let has_limit = !place.client_max.is_none() || self.open.contains_key(&limited);
+        let limited_by = has_limit.then_some(export);
+        let client = match self.open.entry((cgroup, limited_by, peer)) {
             Entry::Occupied(client) => client.into_mut(),
-            Entry::Vacant(place) => {
-                let id = engine.open_client(cgroup)?;
-                let tenant = self.tenants.entry(cgroup).or_default();
-                let shared = tenant.upgrade().unwrap_or_else(|| {
-                    let opened = self.account.open();
-                    *tenant = Rc::downgrade(&opened);
-                    opened
+            Entry::Vacant(vacant) => {
+                let limit = limited_by
+                    .map(|_| client_limits::create(engine, now, peer, joining))
+                    .transpose()?;
+                let id = engine.open_client(limit.unwrap_or(cgroup))?;
+                let quota = quota.cloned().unwrap_or_else(|| {
+                    let tenant = self.tenants.entry(cgroup).or_default();
+                    let shared = tenant.upgrade().unwrap_or_else(|| {
+                        let opened = self.account.open();
+                        *tenant = Rc::downgrade(&opened);
+                        opened
+                    });
+                    shared.open()
                 });
-                let quota = shared.open();
-                place.insert(Client { id, connections: 0, quota, write_back: None })
+                vacant.insert(Client { id, connections: 0, quota, limit, write_back: None })
             }
         };
-        let member = Member { cgroup, peer, task: engine.open_task(client.id)? };
+        let (task, limit) = (engine.open_task(client.id)?, client.limit);
+        let member = Member { cgroup, limited_by, limit, peer, task, former: None };
         client.connections += 1;
         Ok((member, Rc::clone(&client.quota)))
     }
 
-    /// Closes a connection's task, and the client with its last one. Requests at the device go on.
-    pub(super) fn leave(&mut self, engine: &mut Engine, member: Member) {
+    /// Closes a connection's task, and the client with its last one, with its limit: the cgroup that had it, if this was the
+    /// last. Requests at the device go on.
+    pub(super) fn leave(
+        &mut self,
+        engine: &mut Engine,
+        now: Instant,
+        member: Member,
+    ) -> Option<CgroupId> {
         engine.close_task(member.task);
-        let key = (member.cgroup, member.peer);
-        if let Some(client) = self.open.get_mut(&key) {
-            client.connections -= 1;
-            if client.connections == 0 {
-                // What is under way goes on.
-                if let Some(task) = client.write_back {
-                    engine.close_task(task);
-                }
-                engine.close_client(client.id);
-                self.open.remove(&key);
-                // Requests at the device may hold memory of a client that has gone, so a cgroup may be found empty later
-                // only. Looked for when that has doubled the table.
-                if self.tenants.len() > 2 * self.open.len() {
-                    self.tenants.retain(|_, tenant| tenant.strong_count() > 0);
-                }
-            }
+        let key = member.key();
+        let client = self.open.get_mut(&key)?;
+        client.connections -= 1;
+        if client.connections > 0 {
+            return None;
         }
+        // What is under way goes on.
+        if let Some(task) = client.write_back {
+            engine.close_task(task);
+        }
+        engine.close_client(client.id);
+        let limit = client.limit;
+        if let Some(cgroup) = limit {
+            // It may have been removed, with the cgroup above it.
+            let _ = engine.reconfigure(now, Change::Remove { cgroup });
+        }
+        self.open.remove(&key);
+        // Requests at the device may hold memory of a client that has gone, so a cgroup may be found empty later
+        // only. Looked for when that has doubled the table.
+        if self.tenants.len() > 2 * self.open.len() {
+            self.tenants.retain(|_, tenant| tenant.strong_count() > 0);
+        }
+        limit
+    }
+
+    /// The cgroups that have the limits of clients of `export`. O(clients).
+    pub(super) fn limits_of(&self, export: ExportId) -> Vec<CgroupId> {
+        let of_export = self.open.iter().filter(|((_, limited, _), _)| *limited == Some(export));
+        of_export.filter_map(|(_, client)| client.limit).collect()
+    }
+
+    /// The cgroups below `cgroup` that have the limits of clients. O(clients).
+    pub(super) fn limits_below(&self, cgroup: CgroupId) -> Vec<CgroupId> {
+        let below = self.open.iter().filter(|((above, ..), _)| *above == cgroup);
+        below.filter_map(|(_, client)| client.limit).collect()
     }
 
     /// The task of write-back that the client of `member` waits for: so it is in the same flow as the client's own requests,
@@ -131,7 +218,7 @@ impl Clients {
         engine: &mut Engine,
         member: Member,
     ) -> Option<TaskId> {
-        let client = self.open.get_mut(&(member.cgroup, member.peer))?;
+        let client = self.open.get_mut(&member.key())?;
         if client.write_back.is_none() {
             client.write_back = engine.open_task(client.id).ok();
         }
@@ -146,8 +233,8 @@ impl Clients {
     /// Connections of each cgroup itself.
     pub(super) fn connections(&self) -> BTreeMap<CgroupId, u32> {
         let mut counts = BTreeMap::new();
-        for ((cgroup, _), client) in &self.open {
-            *counts.entry(*cgroup).or_default() += client.connections;
+        for ((cgroup, ..), client) in &self.open {
+            *counts.entry(client.limit.unwrap_or(*cgroup)).or_default() += client.connections;
         }
         counts
     }

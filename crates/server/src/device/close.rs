@@ -95,11 +95,18 @@ impl Reactor {
         }
         let connection = &mut self.io.connections[key];
         if let Some(bound) = connection.bound {
-            self.io.waits.entry(bound.member.cgroup).or_default().absorb(&connection.waits);
-            while let Some(request) = self.engine.withdraw_next(now, bound.member.task) {
-                self.io.forget_withdrawn(request.tag as usize);
+            let member = bound.member;
+            self.io.waits.entry(member.counted_in()).or_default().absorb(&connection.waits);
+            for task in member.tasks() {
+                while let Some(request) = self.engine.withdraw_next(now, task) {
+                    self.io.forget_withdrawn(request.tag as usize);
+                }
             }
-            self.io.clients.leave(&mut self.engine, bound.member);
+            let limit = self.io.clients.leave(&mut self.engine, now, member);
+            // As in the engine, what a client with a limit has waited for stays in the sums of the cgroup above.
+            if let Some(waits) = limit.and_then(|limit| self.io.waits.remove(&limit)) {
+                self.io.waits.entry(member.cgroup).or_default().absorb(&waits);
+            }
             self.io.presence.leave();
         }
         self.io.backpressure.note_released();

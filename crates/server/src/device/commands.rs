@@ -2,7 +2,9 @@
 
 use std::num::NonZeroU32;
 
-use weir_engine::{CgroupId, Change, Dimension, Direction, Engine, Instant, Limits, Path};
+use weir_engine::{
+    CgroupId, Change, ChangeError, Dimension, Direction, Engine, Instant, Limits, Path,
+};
 
 use weir_nbd::ExportId;
 
@@ -26,7 +28,7 @@ impl Reactor {
             Command::Ping { reply } => drop(reply.send(())),
             Command::Greet(greeting) => self.greet(now, greeting),
             Command::Adopt(arrived) => self.adopt(now, *arrived),
-            Command::ServeExport(place) => self.io.export_paths.insert(place),
+            Command::ServeExport(place) => self.serve_export(now, place),
             Command::CloseExport(export) => self.close_export(now, export),
             Command::Grow { reply } => drop(reply.send(self.grow())),
             Command::Drain => self.start_draining(now),
@@ -149,18 +151,29 @@ impl Reactor {
     }
 
     fn remove(&mut self, now: Instant, path: &Path) -> Result<(), SetError> {
+        check_not_of_client(path)?;
         let cgroup = self.find(path)?;
+        if cgroup == self.engine.root() {
+            return Err(ChangeError::Root.into());
+        }
         // An export names its cgroup by its path, which must go on leading there.
-        if let Some(export) = self.io.export_paths.export_below(path)
-            && cgroup != self.engine.root()
-        {
+        if let Some(export) = self.io.export_paths.export_below(path) {
             return Err(SetError::InUse(path.clone(), export.to_owned()));
+        }
+        // Clients that are left of an export that led there go on, and their limits are no reason to stay.
+        let limits = self.io.clients.limits_below(cgroup);
+        let children = self.engine.children(cgroup);
+        if children.iter().all(|child| limits.contains(child)) {
+            for child in children {
+                self.engine.reconfigure(now, Change::Remove { cgroup: child })?;
+            }
         }
         Ok(self.engine.reconfigure(now, Change::Remove { cgroup })?)
     }
 
     /// Whether the cgroup at `path` is there or may be created. O(depth × log cgroups).
     fn check_room(&self, path: &Path) -> Result<(), SetError> {
+        check_not_of_client(path)?;
         let missing = self.engine.missing_cgroups(path);
         let (there, max) = (self.engine.cgroup_count() as usize, self.io.cgroups_max);
         if missing > 0 && there + missing > max {
@@ -171,6 +184,8 @@ impl Reactor {
 
     /// Exports go on leading to their cgroup, wherever it is.
     fn move_below(&mut self, now: Instant, path: &Path, below: &Path) -> Result<(), SetError> {
+        check_not_of_client(path)?;
+        check_not_of_client(below)?;
         let (cgroup, parent) = (self.find(path)?, self.find(below)?);
         let levels = self.engine.levels_below(cgroup) as usize;
         check_depth(below.names().count() + 1 + levels)?;
@@ -182,6 +197,14 @@ impl Reactor {
 
     fn find(&self, path: &Path) -> Result<CgroupId, SetError> {
         self.engine.find_cgroup(path).ok_or_else(|| SetError::UnknownCgroup(path.clone()))
+    }
+}
+
+/// Cgroups of clients are made and set as `client_max` of their export says.
+fn check_not_of_client(path: &Path) -> Result<(), SetError> {
+    match weir_config::is_of_client(path.as_str()) {
+        true => Err(SetError::OfClient(path.clone())),
+        false => Ok(()),
     }
 }
 

@@ -90,6 +90,13 @@ pub(super) struct Bound {
     pub(super) replies: weir_nbd::ReplyFormat,
 }
 
+impl Bound {
+    /// Whether it is bound to `export` and its client has no limit of its own.
+    pub(super) fn is_unlimited(&self, export: ExportId) -> bool {
+        self.export == export && !self.member.has_limit()
+    }
+}
+
 /// A write on its way in.
 pub(super) struct IncomingWrite {
     pub(super) command: Command,

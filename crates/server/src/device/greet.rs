@@ -4,11 +4,13 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use tracing::{debug, warn};
-use weir_engine::{Engine, Instant};
-use weir_nbd::{Negotiated, Session};
+use weir_engine::Instant;
+use weir_nbd::{ExportId, Negotiated, Session};
 
-use super::clients::{Member, Peer};
+use super::client_limits::JoinError;
+use super::clients::{Joining, Member, Peer};
 use super::connection::{Bound, Connection};
+use super::export_paths::Place;
 use super::quota::ClientQuota;
 use super::reactor::{DeviceIo, Reactor};
 use super::{Arrived, DeviceHandle, Greeting};
@@ -105,8 +107,8 @@ impl Reactor {
             self.io.connections[key].moving = Some((device.clone(), rest.to_vec()));
             return false;
         }
-        let path = self.io.export_paths.of(negotiated.export).cloned();
-        let (Some(export), Some(path)) = (export, path) else {
+        let place = self.io.export_paths.of(negotiated.export).cloned();
+        let (Some(export), Some(place)) = (export, place) else {
             self.drop_client(now, key, "its export has been removed");
             return false;
         };
@@ -116,7 +118,7 @@ impl Reactor {
         let name = export.nbd.name.clone();
         let connection = &mut self.io.connections[key];
         let replies = connection.session.transmission().expect("negotiated just now").replies();
-        let joined = join(&mut self.engine, &mut self.io, &path, key);
+        let joined = self.join(now, key, negotiated.export, &place);
         match joined {
             Ok((member, quota)) => {
                 let connection = &mut self.io.connections[key];
@@ -129,20 +131,34 @@ impl Reactor {
                 if let Some(cache) = &self.io.cache {
                     connection.failures_seen = cache.unseen(member.cgroup);
                 }
-                debug!(device = self.io.name, export = name, cgroup = %path, peer = ?connection.peer, "serving");
+                debug!(device = self.io.name, export = name, cgroup = %place.cgroup, peer = ?connection.peer, "serving");
                 true
             }
-            Err(reason) => {
+            Err(error) => {
                 if let Some(LogPermit { left_out }) =
                     self.io.log_limit.permit(now, LogLine::ConnectionNotServed)
                 {
                     let device = &self.io.name;
-                    warn!(device, export = name, cgroup = %path, left_out, reason, "cannot serve a connection");
+                    warn!(device, export = name, cgroup = %place.cgroup, left_out, %error, "cannot serve a connection");
                 }
                 self.io.connections[key].finishing = true;
                 false
             }
         }
+    }
+
+    /// Makes the connection's peer a client of its export.
+    fn join(
+        &mut self,
+        now: Instant,
+        key: usize,
+        export: ExportId,
+        place: &Place,
+    ) -> Result<(Member, Rc<ClientQuota>), JoinError> {
+        let cgroup = self.engine.ensure_cgroup(&place.cgroup)?;
+        let joining = Joining { cgroup, export, place, cgroups_max: self.io.cgroups_max };
+        let peer = self.io.connections[key].peer;
+        self.io.clients.join(&mut self.engine, now, peer, &joining, None)
     }
 
     /// Gives a connection, on which nothing is in flight, to the thread of the device it asked for.
@@ -207,16 +223,4 @@ impl Reactor {
             self.finish_if_answered(now, key);
         }
     }
-}
-
-/// Makes the connection's peer a client of the cgroup at `path`.
-fn join(
-    engine: &mut Engine,
-    io: &mut DeviceIo,
-    path: &weir_engine::Path,
-    key: usize,
-) -> Result<(Member, Rc<ClientQuota>), String> {
-    let cgroup = engine.ensure_cgroup(path).map_err(|error| error.to_string())?;
-    let peer = io.connections[key].peer;
-    io.clients.join(engine, cgroup, peer).map_err(|error| error.to_string())
 }

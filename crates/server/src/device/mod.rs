@@ -13,6 +13,7 @@
 //! | `greet` | new connections, their seats, hand-over to the thread of their device |
 //! | `rx` | bytes to requests, with back-pressure |
 //! | `dispatch` | requests that the engine lets go, to the device |
+//! | `clients`, `client_limits` | whose connections they are, and the limits of one client |
 //! | `backpressure`, `quota` | connections that are not read from, and what each client may hold |
 //! | `tx`, `close` | replies; the end of a connection |
 //! | `cached` | the write-back cache, where there is one |
@@ -22,6 +23,7 @@
 
 mod backpressure;
 mod cached;
+mod client_limits;
 mod clients;
 mod close;
 mod commands;

@@ -143,7 +143,9 @@ impl Reactor {
         let mut own = waits.clone();
         for (_, connection) in connections.iter() {
             if let (Some(bound), Some(_)) = (&connection.bound, &connection.socket) {
-                let cgroup = Some(bound.member.cgroup).filter(|cgroup| places.contains_key(cgroup));
+                let member = bound.member;
+                let mut cgroups = [member.counted_in(), member.cgroup].into_iter();
+                let cgroup = cgroups.find(|cgroup| places.contains_key(cgroup));
                 own.entry(cgroup.unwrap_or(root)).or_default().absorb(&connection.waits);
             }
         }
@@ -176,7 +178,7 @@ impl Reactor {
             (stats != TaskStats::default()).then(|| TaskStatus {
                 client: connection.peer.to_string(),
                 connection: connection.serial,
-                cgroup: path_of(member.cgroup, census, places),
+                cgroup: path_of(member.counted_in(), census, places),
                 throttled_ios: per_dimension(stats.throttled),
                 wait_ns: per_dimension(stats.wait_ns),
             })

@@ -196,8 +196,10 @@ impl Reactor {
             .collect();
         self.io.cut_requests();
         for &(_, bound) in &open {
-            while let Some(request) = self.engine.withdraw_next(now, bound.member.task) {
-                self.io.forget_withdrawn(request.tag as usize);
+            for task in bound.member.tasks() {
+                while let Some(request) = self.engine.withdraw_next(now, task) {
+                    self.io.forget_withdrawn(request.tag as usize);
+                }
             }
         }
         for &(key, _) in &open {

@@ -71,8 +71,9 @@ fn exports(plan: &Plan) -> ExportTable {
         };
         let cgroup = cgroup(number);
         let (device, start) = (DeviceId(0), number as u64 * size);
-        let connections_max = u32::MAX;
-        table.push(Arc::new(Served { nbd, device, cgroup, start, connections_max }));
+        let (connections_max, client_max) = (u32::MAX, plan.client_max[number]);
+        let served = Served { nbd, device, cgroup, start, connections_max, client_max };
+        table.push(Arc::new(served));
     }
     table
 }
@@ -162,7 +163,7 @@ fn run(seed: u64) -> Result<(), String> {
         Err(error) => return Err(format!("the loop ended with {error}")),
     };
     if counts == Counts::Drained {
-        check_drained(&reactor)?;
+        check_drained(&reactor, &plan)?;
     }
     // Requests of a connection that was reset, or whose export was closed, are not replied to; those that a cache holds back, or that fail because the
     // device is gone, are blamed on nothing.
@@ -198,10 +199,13 @@ fn describe(reactor: &Reactor) -> String {
 }
 
 /// Whether nothing is left of what was served.
-fn check_drained(reactor: &Reactor) -> Result<(), String> {
+fn check_drained(reactor: &Reactor, plan: &Plan) -> Result<(), String> {
     let io = &reactor.io;
+    let cgroups = reactor.engine.cgroup_count() as usize;
     let left = [
         ("connections", io.connections.len()),
+        // Those of the exports and the root stay.
+        ("cgroups of clients", cgroups - 1 - plan.exports),
         ("requests", io.requests.len()),
         ("bytes of buffers", io.ring.pool().in_use()),
     ];

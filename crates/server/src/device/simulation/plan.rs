@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use weir_cache::Settings;
-use weir_engine::{Config, Dimension, LimiterKind, Limits, PerDimension, SchedulerKind};
+use weir_engine::{Config, Dimension, Direction, LimiterKind, Limits, PerDimension, SchedulerKind};
 use weir_nbd::{Context, Contexts};
 
 use super::checker::UNIT;
@@ -24,6 +24,8 @@ pub(super) struct Plan {
     pub(super) part_bytes_max: u32,
     /// Limits of the cgroup of each export.
     pub(super) limits: Vec<Limits>,
+    /// Limits of each client of each export.
+    pub(super) client_max: Vec<PerDimension>,
     pub(super) connections_max: u32,
     pub(super) clients: Vec<ClientPlan>,
     pub(super) faults: Faults,
@@ -123,6 +125,7 @@ impl Plan {
             ..Config::default()
         };
         let limits = (0..exports).map(|_| draw_limits(rng)).collect();
+        let client_max = (0..exports).map(|_| draw_client_max(rng, cache.is_some())).collect();
         let count = rng.between(1, 6);
         let clients = (0..count).map(|_| draw_client(rng, exports, device_bytes)).collect();
         let within_ns = rng.pick(&[5 * MS, 100 * MS, 2 * SEC]);
@@ -146,6 +149,7 @@ impl Plan {
             engine,
             part_bytes_max: rng.pick(&[8192, 64 << 10, 1 << 30]),
             limits,
+            client_max,
             connections_max: rng.pick(&[2, 100]),
             clients,
             faults,
@@ -160,6 +164,26 @@ fn draw_limits(rng: &mut Rng) -> Limits {
     if rng.chance(400) {
         return Limits::default();
     }
+    let max = draw_rates(rng);
+    let limiter = rng.pick(&[LimiterKind::Pace, LimiterKind::Token, LimiterKind::Leaky]);
+    Limits { max, limiter, ..Limits::default() }
+}
+
+/// A configuration limits no writes of a client where there is a cache.
+fn draw_client_max(rng: &mut Rng, is_cached: bool) -> PerDimension {
+    if rng.chance(600) {
+        return PerDimension::NONE;
+    }
+    let mut max = draw_rates(rng);
+    for dimension in Dimension::ALL {
+        if is_cached && dimension.limits(Direction::Write) {
+            max.set(dimension, None);
+        }
+    }
+    max
+}
+
+fn draw_rates(rng: &mut Rng) -> PerDimension {
     let mut max = PerDimension::NONE;
     for dimension in Dimension::ALL {
         if rng.chance(250) {
@@ -170,8 +194,7 @@ fn draw_limits(rng: &mut Rng) -> Limits {
             max = max.with(dimension, rate);
         }
     }
-    let limiter = rng.pick(&[LimiterKind::Pace, LimiterKind::Token, LimiterKind::Leaky]);
-    Limits { max, limiter, ..Limits::default() }
+    max
 }
 
 fn draw_client(rng: &mut Rng, exports: usize, device_bytes: u64) -> ClientPlan {

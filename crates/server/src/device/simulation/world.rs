@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use tokio::sync::Semaphore;
-use weir_engine::{Limits, Path, SchedulerKind};
+use weir_engine::{Limits, Path, PerDimension, SchedulerKind};
 use weir_nbd::ExportId;
 use weir_uring::{
     Backend, BufferPool, Completion, Disk as DiskHandle, DiskExtent, Durability, IoBuf, Message,
@@ -239,10 +239,15 @@ impl World {
     fn change(&mut self) {
         let export = self.rng.below(self.plan.exports as u64) as usize;
         let cgroup = Path::parse(&format!("/e{export}")).expect("a path");
-        if self.faults.closes_exports && self.rng.chance(300) {
+        if self.rng.chance(300) {
+            let written = [self.plan.client_max[export], PerDimension::NONE];
             let (name, export) = (format!("e{export}"), ExportId(export as u32));
-            self.command(Command::CloseExport(export));
-            return self.command(Command::ServeExport(ExportPlace { export, name, cgroup }));
+            if self.faults.closes_exports {
+                self.command(Command::CloseExport(export));
+            }
+            let client_max = self.rng.pick(&written);
+            let place = ExportPlace { export, name, cgroup, client_max };
+            return self.command(Command::ServeExport(place));
         }
         let setting = match self.rng.below(4) {
             0 => Setting::Limits(Limits::default()),
