@@ -64,6 +64,7 @@ impl Core {
             ReceiveBuffers::register(&submitter, config.receive_buffers, config.receive_bytes)?;
         let files = Files::new(&submitter, config.registered_files);
         let fixed = FixedBuffers::new(&submitter, pool, config.fixed_buffers);
+        queue.enable()?;
         let (slots, vacant) = (Vec::new(), Vec::new());
         Ok(Core { queue, slots, vacant, files, fixed, receive, has_given_up: false })
     }

@@ -65,6 +65,7 @@ mod peer;
 mod pool;
 mod queue;
 mod receive;
+mod restrictions;
 mod ring;
 mod slabs;
 mod support;

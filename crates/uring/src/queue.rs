@@ -9,6 +9,7 @@ use io_uring::{EnterFlags, IoUring, cqueue, squeue};
 
 use crate::clock::monotonic_ns;
 use crate::config::Setup;
+use crate::restrictions;
 
 /// How long [`Queue::enter`] may sleep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,7 +33,8 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Sets up a ring of `entries`, in the cheapest way that the kernel knows and `setup` allows.
+    /// Sets up a ring of `entries`, in the cheapest way that the kernel knows and `setup` allows. It takes no entries before
+    /// [`Queue::enable`].
     pub(crate) fn new(entries: u32, setup: Setup) -> io::Result<Queue> {
         let deferred = match setup {
             Setup::Auto => build(entries, true),
@@ -45,6 +47,15 @@ impl Queue {
         // Both came with Linux 6.12; the deadline flag has no feature bit of its own.
         let absolute = uring.params().is_feature_min_timeout();
         Ok(Queue { uring, backlog: VecDeque::new(), absolute, deferred })
+    }
+
+    /// Restricts the ring to the operations of this crate, if the kernel does that, and has it take entries from here on.
+    /// Returns whether it is restricted. What is registered once is to be registered before.
+    pub(crate) fn enable(&self) -> io::Result<bool> {
+        let submitter = self.uring.submitter();
+        let is_restricted = submitter.register_restrictions(&mut restrictions::all()).is_ok();
+        submitter.register_enable_rings()?;
+        Ok(is_restricted)
     }
 
     /// For registering things.
@@ -157,8 +168,48 @@ fn build(entries: u32, deferred: bool) -> io::Result<IoUring> {
     // A completion for each of thousands of idle connections may come at once; the kernel keeps what does not fit,
     // but not for nothing.
     builder.setup_clamp().setup_cqsize(entries.saturating_mul(4)).setup_submit_all().dontfork();
+    builder.setup_r_disabled();
     if deferred {
         builder.setup_single_issuer().setup_defer_taskrun();
     }
     builder.build(entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use io_uring::{opcode, types};
+
+    use super::*;
+
+    /// The result of one operation.
+    fn result(queue: &mut Queue, entry: squeue::Entry) -> i32 {
+        // SAFETY: the entries below point at nothing, or at a literal. No safe way: as in `push`.
+        unsafe { queue.push(entry) };
+        loop {
+            queue.enter(Sleep::Forever).unwrap();
+            if let Some(completion) = queue.pop() {
+                return completion.result();
+            }
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "no io_uring")]
+    fn a_ring_refuses_what_this_crate_never_does() {
+        for setup in [Setup::Auto, Setup::Plain] {
+            let mut queue = Queue::new(4, setup).expect("tests need io_uring");
+            assert!(queue.enable().unwrap(), "kernels since 5.10 restrict rings");
+            let path = c"/etc/passwd".as_ptr();
+            let open = opcode::OpenAt::new(types::Fd(libc::AT_FDCWD), path).build();
+            let socket = opcode::Socket::new(libc::AF_INET, libc::SOCK_STREAM, 0).build();
+            let flagged = opcode::Fsync::new(types::Fd(-1)).build().flags(squeue::Flags::IO_DRAIN);
+            for refused in [opcode::Nop::new().build(), open, socket, flagged] {
+                assert_eq!(result(&mut queue, refused), -libc::EACCES);
+            }
+            let registered = queue.submitter().register_eventfd(2);
+            assert_eq!(registered.unwrap_err().raw_os_error(), Some(libc::EACCES));
+            let fsync = opcode::Fsync::new(types::Fd(-1)).build();
+            assert_eq!(result(&mut queue, fsync), -libc::EBADF, "taken, and only then looked at");
+        }
+    }
 }

@@ -15,6 +15,8 @@ pub struct Support {
     pub deferred: bool,
     /// Absolute deadlines when waiting (Linux 6.12).
     pub absolute_deadline: bool,
+    /// Rings that take only the operations of this crate (`IORING_REGISTER_RESTRICTIONS`).
+    pub restrictions: bool,
     /// Operations that are needed and missing; empty on Linux 5.19 and later.
     pub missing: Vec<&'static str>,
 }
@@ -46,6 +48,7 @@ pub fn support() -> Result<Support, RingError> {
     Ok(Support {
         deferred: queue.is_deferred(),
         absolute_deadline: queue.has_absolute_deadline(),
+        restrictions: queue.enable().map_err(RingError::from_setup)?,
         missing: missing.collect(),
     })
 }
@@ -55,6 +58,7 @@ impl fmt::Display for Support {
         let word = |offered| if offered { "yes" } else { "no" };
         write!(f, "deferred completions: {}, ", word(self.deferred))?;
         write!(f, "absolute deadlines: {}, ", word(self.absolute_deadline))?;
+        write!(f, "restrictions: {}, ", word(self.restrictions))?;
         match self.missing.is_empty() {
             true => write!(f, "missing: nothing"),
             false => write!(f, "missing: {}", self.missing.join(", ")),
@@ -71,11 +75,15 @@ mod tests {
         let support = support().expect("tests need io_uring");
         assert_eq!(support.missing, Vec::<&str>::new());
         assert!(support.to_string().ends_with("missing: nothing"));
-        let lacking =
-            Support { deferred: false, absolute_deadline: true, missing: vec!["RECV", "READ"] };
+        let lacking = Support {
+            deferred: false,
+            absolute_deadline: true,
+            restrictions: true,
+            missing: vec!["RECV", "READ"],
+        };
         assert_eq!(
             lacking.to_string(),
-            "deferred completions: no, absolute deadlines: yes, missing: RECV, READ"
+            "deferred completions: no, absolute deadlines: yes, restrictions: yes, missing: RECV, READ"
         );
     }
 }
