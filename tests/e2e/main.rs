@@ -51,6 +51,7 @@ mod qemu_qcow2;
 mod reconnecting;
 mod reloading;
 mod replay;
+mod sandbox;
 mod schedulers_switched;
 mod service_manager;
 mod several_devices;

@@ -33,6 +33,11 @@ impl Device {
         ["in_flight", "ready", "throttled"].iter().all(|name| self.number(name) == 0)
     }
 
+    /// A member of the whole status that is no number.
+    pub fn member(&self, name: &str) -> &Value {
+        &self.0[name]
+    }
+
     /// How many cgroups it has.
     ///
     /// # Panics

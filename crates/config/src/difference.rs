@@ -312,7 +312,7 @@ mod tests {
 
     /// Keys of sections, and for each what it may be instead of its default, and what instead of that. Where a key needs
     /// another one, both have it.
-    const VALUES: [(&str, &str, &str, &str); 77] = [
+    const VALUES: [(&str, &str, &str, &str); 79] = [
         ("server", "socket", "socket = '/a'", "socket = '/b'"),
         ("server", "socket_mode", "socket_mode = '660'", "socket_mode = '666'"),
         ("server", "listen", "listen = '127.0.0.1:1'", "listen = ['127.0.0.1:1', '[::1]:2']"),
@@ -342,6 +342,8 @@ mod tests {
         ("server", "max_cgroups", "max_cgroups = 7", "max_cgroups = 8"),
         ("server", "log", "log = 'json'", "log = 'text'"),
         ("server", "log_level", "log_level = 'warn'", "log_level = 'debug'"),
+        ("server", "sandbox", "sandbox = 'on'", "sandbox = 'off'"),
+        ("server", "sandbox_paths", "sandbox_paths = '/a'", "sandbox_paths = ['/a', '/b']"),
         ("device", "path", "path = 'emulated:null'", "path = 'memory:2M'"),
         ("device", "scheduler", "scheduler = 'bfq'", "scheduler = 'none'"),
         ("device", "watermark", "watermark = 90", "watermark = '90 mode=gate'"),

@@ -66,7 +66,7 @@ pub use kept::{Kept, KeptError, KeptErrorKind};
 pub use limiter::parse_limiter;
 pub use model::{
     Backend, BlockSize, CgroupConfig, Config, DeviceConfig, DeviceLimits, DeviceRange, Direct,
-    ExportConfig, LogFormat, LogLevel, ServerConfig,
+    ExportConfig, LogFormat, LogLevel, Sandbox, ServerConfig,
 };
 pub use model_file::DeviceModel;
 pub use schema::schema;

@@ -66,6 +66,34 @@ pub struct ServerConfig {
     pub log: Option<LogFormat>,
     /// `log_level`: least level of the lines of the log; `None`: info.
     pub log_level: Option<LogLevel>,
+    /// `sandbox`: whether the process drops what it does not need after its start; [`Sandbox::Auto`] by default.
+    pub sandbox: Sandbox,
+    /// `sandbox_paths`: directories and block devices that may be opened later, besides those that the configuration names
+    /// at the start.
+    pub sandbox_paths: Vec<PathBuf>,
+}
+
+/// Whether a server drops what it does not need after its start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Sandbox {
+    /// As far as the machine can; the default.
+    #[default]
+    Auto,
+    /// All of it; the start fails where something is missing.
+    On,
+    /// Nothing.
+    Off,
+}
+
+impl Sandbox {
+    /// All of them, by name.
+    pub const NAMES: [(&'static str, Sandbox); 3] =
+        [("auto", Sandbox::Auto), ("on", Sandbox::On), ("off", Sandbox::Off)];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Sandbox::NAMES.into_iter().find(|(_, other)| *other == self).map_or("", |(name, _)| name)
+    }
 }
 
 /// Format of a server's log.

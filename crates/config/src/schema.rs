@@ -10,7 +10,7 @@ use weir_text::BfqKey;
 
 use crate::cgroup::CGROUPS_MAX;
 use crate::device::{DEPTH_MAX, PRICE_IOS_MAX, QUEUE_MAX};
-use crate::model::{LogFormat, LogLevel};
+use crate::model::{LogFormat, LogLevel, Sandbox};
 use crate::server::CONNECTIONS_MAX;
 use crate::table::Level;
 
@@ -107,6 +107,8 @@ fn server() -> Vec<Key> {
         key("exit_last", switch(), "End with the last client"),
         key("log", word(LogFormat::NAMES.map(|(name, _)| name)), "Form of the log"),
         key("log_level", word(LogLevel::NAMES.map(|(name, _)| name)), "Least level of its lines"),
+        key("sandbox", word(Sandbox::NAMES.map(|(name, _)| name)), "Drop what is not needed"),
+        key("sandbox_paths", texts(), "Directories and block devices that may be opened later"),
         key("drain_time", text(), "How long requests may take at the end, as \"10s\""),
         key("max_connections", number(1, CONNECTIONS_MAX), "Further connections are refused"),
         key(

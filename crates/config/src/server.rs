@@ -8,7 +8,7 @@ use weir_units::Nanos;
 
 use crate::backend::Files;
 use crate::cgroup::CGROUPS_MAX;
-use crate::model::{LogFormat, LogLevel, ServerConfig};
+use crate::model::{LogFormat, LogLevel, Sandbox, ServerConfig};
 use crate::report::Report;
 use crate::source::Text;
 use crate::table::Section;
@@ -33,7 +33,7 @@ const GROUP_MAX: usize = 32;
 /// Longest name of a machine, in bytes (RFC 1035).
 const HOST_MAX: usize = 253;
 
-pub(crate) const KEYS: [&str; 20] = [
+pub(crate) const KEYS: [&str; 22] = [
     "socket",
     "socket_mode",
     "listen",
@@ -53,6 +53,8 @@ pub(crate) const KEYS: [&str; 20] = [
     "allow_remote",
     "log",
     "log_level",
+    "sandbox",
+    "sandbox_paths",
     "tls",
 ];
 
@@ -78,6 +80,8 @@ impl Default for ServerConfig {
             max_cgroups: CGROUPS,
             log: None,
             log_level: None,
+            sandbox: Sandbox::default(),
+            sandbox_paths: Vec::new(),
         }
     }
 }
@@ -157,6 +161,12 @@ pub(crate) fn read(root: &Section<'_>, files: &Files, report: &mut Report) -> Se
         section.text("log", report).and_then(|text| named(&LogFormat::NAMES, &text, report));
     let level = section.text("log_level", report);
     server.log_level = level.and_then(|text| named(&LogLevel::NAMES, &text, report));
+    if let Some(text) = section.text("sandbox", report) {
+        server.sandbox = named(&Sandbox::NAMES, &text, report).unwrap_or_default();
+    }
+    for text in section.get("sandbox_paths").map(|entry| entry.texts(report)).unwrap_or_default() {
+        server.sandbox_paths.extend(path(&text, report).map(|path| files.place(path)));
+    }
     server
 }
 

@@ -10,7 +10,7 @@ use weir_units::Nanos;
 use crate::cgroup::INHERIT;
 use crate::model::{
     Backend, BlockSize, CgroupConfig, Config, DeviceConfig, DeviceLimits, DeviceRange, Direct,
-    ExportConfig, LogFormat, LogLevel, ServerConfig,
+    ExportConfig, LogFormat, LogLevel, Sandbox, ServerConfig,
 };
 
 /// Block of the write-back cache, in bytes.
@@ -122,11 +122,14 @@ pub(crate) fn of_server(server: &ServerConfig) -> Vec<Statement> {
         max_cgroups,
         log,
         log_level,
+        sandbox,
+        sandbox_paths,
     } = server;
     let default = ServerConfig::default();
     let mode = |mode: u32| format!("{mode:03o}");
     let list = |texts: &[String]| (!texts.is_empty()).then(|| Value::List(texts.to_vec()));
     let listen: Vec<String> = listen.iter().map(ToString::to_string).collect();
+    let sandbox_paths: Vec<String> = sandbox_paths.iter().map(path).collect();
     let per_client = crate::server::max_connections_per_client(*max_connections);
     vec![
         optional("socket", socket.as_ref().map(path)),
@@ -148,6 +151,8 @@ pub(crate) fn of_server(server: &ServerConfig) -> Vec<Statement> {
         key("max_cgroups", *max_cgroups, default.max_cgroups),
         optional("log", log.map(LogFormat::name)),
         optional("log_level", log_level.map(LogLevel::name)),
+        key("sandbox", sandbox.name(), Sandbox::default().name()),
+        optional("sandbox_paths", list(&sandbox_paths)),
         key("tls", "none", "none"),
     ]
 }

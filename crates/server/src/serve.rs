@@ -19,6 +19,7 @@ use crate::exports::DeviceId;
 use crate::front::{Accepts, Front, Listener};
 use crate::presence::Presence;
 use crate::registry::{Registry, Tables};
+use crate::sandbox::{Allowed, Sandbox, SandboxError};
 use crate::seats::Seats;
 use crate::status::ListenersStatus;
 use crate::unix_socket::{BindError, BoundSocket, SocketFile, bind_unix};
@@ -34,6 +35,7 @@ pub struct Running {
     pub(crate) config: tokio::sync::Mutex<Config>,
     /// Devices that could not be opened at the start.
     pub(crate) left_out: Mutex<Vec<DeviceConfig>>,
+    pub(crate) sandbox: Sandbox,
     is_ending: AtomicBool,
     front: Mutex<Option<Front>>,
     accepts: Arc<Accepts>,
@@ -98,6 +100,9 @@ pub enum StartError {
     /// The system has no thread.
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),
+    /// The machine lacks something of the sandbox.
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
 }
 
 impl Running {
@@ -107,17 +112,27 @@ impl Running {
     /// # Errors
     /// The first thing that is in the way. Nothing runs then, and no socket is left behind.
     pub async fn start(config: &Config) -> Result<Running, StartError> {
-        Running::start_with(config, Vec::new()).await
+        Running::start_with(config, Vec::new(), None).await
     }
 
     /// As [`Running::start`], with further listeners, which the starter of this process has bound. One that is where the
-    /// configuration would have it takes that place.
+    /// configuration would have it takes that place. With `allowed`, the calling thread and all that it starts from then on
+    /// are in the sandbox of the configuration when this returns, also with an error.
     ///
     /// # Errors
     /// As [`Running::start`].
-    pub async fn start_with(config: &Config, given: Vec<Listener>) -> Result<Running, StartError> {
+    pub async fn start_with(
+        config: &Config,
+        given: Vec<Listener>,
+        allowed: Option<Allowed>,
+    ) -> Result<Running, StartError> {
         raise_open_files();
         let (listeners, sockets, addresses) = listen(config, given)?;
+        // Devices are opened inside, as those that are added later.
+        let sandbox = match allowed {
+            Some(allowed) => Sandbox::enter(config.server.sandbox, &allowed)?,
+            None => Sandbox::default(),
+        };
         let server = &config.server;
         let shared = Shared {
             registry: Arc::default(),
@@ -136,6 +151,7 @@ impl Running {
             ids: AtomicU32::default(),
             config: tokio::sync::Mutex::new(nothing),
             left_out: Mutex::default(),
+            sandbox,
             is_ending: AtomicBool::default(),
             front: Mutex::default(),
             accepts: Arc::default(),

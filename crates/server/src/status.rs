@@ -1,12 +1,14 @@
 //! Status of a running server; the JSON of the control socket, with stable names.
 
 mod bfq;
+mod sandbox;
 mod writeback;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::bfq::{BfqCgroupStatus, BfqStatus};
+pub use self::sandbox::{LandlockStatus, MissingStatus, SandboxStatus};
 pub use self::writeback::{CacheStatus, WritebackStatus};
 
 /// Everything, at one moment for each device.
@@ -22,6 +24,9 @@ pub struct Status {
     /// The sockets on which connections come in.
     #[serde(default)]
     pub listeners: ListenersStatus,
+    /// What the server has given up after its start.
+    #[serde(default)]
+    pub sandbox: SandboxStatus,
     /// One for each device, in the order of the configuration.
     pub devices: Vec<DeviceStatus>,
 }

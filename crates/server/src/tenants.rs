@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -133,6 +133,11 @@ impl Files {
     /// Of the configuration at `main`, whose `[server]` was `read` and has been `completed`.
     pub fn new(main: PathBuf, read: ServerConfig, completed: ServerConfig) -> Files {
         Files { main, read, completed }
+    }
+
+    /// Where the configuration is.
+    pub fn main(&self) -> &Path {
+        &self.main
     }
 
     /// What was left to flags and defaults at the start still is.

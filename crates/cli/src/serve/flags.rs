@@ -51,6 +51,7 @@ fn file(args: &Args) -> Result<Plan, Failure> {
         ("--read-only", args.read_only),
         ("--depth", args.depth.is_some()),
         ("--direct", args.direct.is_some()),
+        ("--sandbox", args.sandbox.is_some()),
         ("--drain-time", args.drain_time.is_some()),
     ];
     if let Some((flag, _)) = misplaced.iter().find(|(_, given)| *given) {
@@ -102,6 +103,7 @@ fn image(args: Args) -> Result<Plan, Failure> {
     };
     let mut config = Config::single(&single).map_err(Failure::Config)?;
     config.server.exit_last = args.exit_last;
+    config.server.sandbox = args.sandbox.map(Into::into).unwrap_or_default();
     for device in &mut config.devices {
         if let Some(depth) = args.depth.and_then(NonZeroU32::new) {
             device.engine.depth = depth;

@@ -9,7 +9,7 @@ mod running;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use weir_config::{Config, Direct, LogFormat};
+use weir_config::{Config, Direct, LogFormat, Sandbox};
 use weir_server::tenants::Files;
 
 use self::inherited::Inherited;
@@ -46,6 +46,11 @@ disk that hangs does not keep them from that.
 Sockets of LISTEN_FDS, as of systemd or of `nbdinfo [ weir serve disk.img ]`,
 serve NBD; LISTEN_FDNAMES may call them control and control-read. They have no
 URI on standard output.
+
+Once its sockets are bound, the server drops what it does not need (Landlock,
+seccomp, capabilities); the log and `weir status` say what is in force. Devices
+that are added later must be in a directory that has one at the start, or that
+`sandbox_paths` names.
 
 Sockets that are not named are in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/weir, or
 /run/weir for root, or /tmp/weir-UID: NAME.sock for NBD, if nothing else serves
@@ -120,6 +125,9 @@ pub(crate) struct Args {
     /// Whether to go around the page cache
     #[arg(long, value_enum, value_name = "WHEN", help_heading = "Image")]
     direct: Option<When>,
+    /// Whether to drop what is not needed after the start
+    #[arg(long, value_enum, value_name = "WHEN", help_heading = "Image")]
+    sandbox: Option<Whether>,
     /// How long requests under way may take at the end before they are cut: 10s unless said otherwise
     #[arg(long, value_name = "TIME", help_heading = "Image")]
     drain_time: Option<String>,
@@ -145,6 +153,27 @@ enum When {
     On,
     /// Never
     Off,
+}
+
+/// Values of `--sandbox`.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Whether {
+    /// As far as the machine can
+    Auto,
+    /// All of it; fails where something is missing
+    On,
+    /// Nothing
+    Off,
+}
+
+impl From<Whether> for Sandbox {
+    fn from(whether: Whether) -> Sandbox {
+        match whether {
+            Whether::Auto => Sandbox::Auto,
+            Whether::On => Sandbox::On,
+            Whether::Off => Sandbox::Off,
+        }
+    }
 }
 
 impl From<When> for Direct {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use weir_config::{Config, ServerConfig};
 use weir_server::control::{self, Access, ControlSocket, Guard};
 use weir_server::tenants::{Files, Tenants};
-use weir_server::{ApplyError, BindError, Running, SocketFile, StartError, group_id};
+use weir_server::{Allowed, ApplyError, BindError, Running, SocketFile, StartError, group_id};
 use weir_uring::OpenError;
 
 use super::inherited::Inherited;
@@ -40,7 +40,14 @@ pub(super) fn serve(
         let terminal = Terminal::of_this_process();
         let Inherited { nbd, control: given, control_read: given_read } = inherited;
         let sockets = bind(control, &config.server, (given, given_read))?;
-        let running = Running::start_with(config, nbd)
+        let mut allowed = Allowed::new(config);
+        if let Some(files) = &files {
+            allowed = allowed.with_files(files.main(), config);
+        }
+        for file in sockets.iter().filter_map(ControlSocket::file) {
+            allowed = allowed.with_socket(file.path());
+        }
+        let running = Running::start_with(config, nbd, Some(allowed))
             .await
             .map_err(|error| Failure::failed(&error).hint(start_hint(&error)))?;
         let running = Arc::new(running);

@@ -26,6 +26,7 @@ pub(super) fn document(before: &Status, after: &Status) -> Result<Value, Failure
         "uptime_secs": after.uptime_secs,
         "generation": after.generation,
         "listeners": after.listeners,
+        "sandbox": after.sandbox,
         "devices": devices,
     }))
 }

@@ -3,6 +3,7 @@
 mod bfq;
 mod json;
 mod rates;
+mod sandbox;
 mod show;
 mod tasks;
 mod why;

@@ -9,6 +9,7 @@ use weir_units::{Bytes, BytesPerSec, IosPerSec, Nanos};
 use super::bfq;
 use super::json::earlier;
 use super::rates::{CgroupRates, utilisation_percent};
+use super::sandbox;
 use super::why::breakable;
 use super::writeback;
 use crate::table::{Align, Table};
@@ -27,6 +28,12 @@ pub(super) fn tables(before: &Status, after: &Status, coloured: bool, width: usi
     let failed = after.listeners.accepts_failed;
     if failed > 0 {
         let _ = writeln!(text, "{failed} times a connection could not be accepted: see the log\n");
+    }
+    if let Some(line) = sandbox::line(&after.sandbox) {
+        for line in wrap(&line, width, 2) {
+            let _ = writeln!(text, "{line}");
+        }
+        text.push('\n');
     }
     text + &parts.join("\n")
 }
@@ -249,6 +256,7 @@ mod tests {
             uptime_secs: seconds,
             generation: String::new(),
             listeners: Default::default(),
+            sandbox: Default::default(),
             devices: vec![device],
         }
     }

@@ -74,6 +74,7 @@ mod tests {
             uptime_secs: 1,
             generation: String::new(),
             listeners: Default::default(),
+            sandbox: Default::default(),
             devices: vec![device],
         };
         let expected = "

@@ -13,6 +13,8 @@ pub(crate) use self::open::source_name;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::ErrorKind;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
@@ -46,6 +48,17 @@ pub enum ApplyError {
         device: String,
         /// Why.
         source: OpenError,
+    },
+    /// The sandbox does not let a device be where it is.
+    #[error(
+        "device `{device}`: {path} is outside the sandbox: add its directory to `sandbox_paths` under [server], and \
+         restart the server"
+    )]
+    Sandboxed {
+        /// Its name.
+        device: String,
+        /// Where it is.
+        path: PathBuf,
     },
     /// An export's range reaches past its device.
     #[error("export `{export}`: its range ends at byte {end}, device `{device}` has {size} bytes")]
@@ -358,13 +371,24 @@ fn open_devices(
                 error!(device = name, error = %source, "device left out, and its exports");
                 left_out.push(device.clone());
             }
-            Err(source) => return Err(ApplyError::Open { device: name, source }),
+            Err(source) => return Err(cannot_open(running, name, source)),
         }
     }
     if left_out.len() == new.devices.len() {
         return Err(ApplyError::NoDevice);
     }
     Ok((opened, left_out))
+}
+
+fn cannot_open(running: &Running, device: String, source: OpenError) -> ApplyError {
+    match source {
+        OpenError::Open { path, source }
+            if source.kind() == ErrorKind::PermissionDenied && running.sandbox.excludes(&path) =>
+        {
+            ApplyError::Sandboxed { device, path }
+        }
+        source => ApplyError::Open { device, source },
+    }
 }
 
 /// `config` with those devices only that `is_there` knows, and their exports.

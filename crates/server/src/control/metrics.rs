@@ -360,6 +360,7 @@ mod tests {
             version: "1".into(),
             uptime_secs: 1,
             listeners: Default::default(),
+            sandbox: crate::status::SandboxStatus::default(),
             generation: "1-a".into(),
             devices: vec![device],
         };

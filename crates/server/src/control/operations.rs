@@ -21,7 +21,7 @@ use super::tenants::reload_lines;
 use crate::change::Changes;
 use crate::command::{Applied, Command, SetError, Setting};
 use crate::device::DeviceHandle;
-use crate::status::{CgroupStatus, DeviceStatus, ListenersStatus, Status};
+use crate::status::{CgroupStatus, DeviceStatus, ListenersStatus, SandboxStatus, Status};
 use crate::tenants::{Edit, Tenants, TenantsError};
 
 /// How long a device thread may take to answer. It answers between two turns of its loop, so within milliseconds;
@@ -66,6 +66,10 @@ pub trait Host<T>: Send + Sync + 'static {
     fn listeners(&self) -> ListenersStatus {
         ListenersStatus::default()
     }
+    /// What it has given up after its start.
+    fn sandbox(&self) -> SandboxStatus {
+        SandboxStatus::default()
+    }
     /// Changes of devices and exports, and what is kept; `None` where there are none.
     fn tenants(&self) -> Option<&Tenants> {
         None
@@ -79,6 +83,10 @@ impl Host<DeviceHandle> for Arc<Tenants> {
 
     fn listeners(&self) -> ListenersStatus {
         self.running().listeners()
+    }
+
+    fn sandbox(&self) -> SandboxStatus {
+        self.running().sandbox.status()
     }
 
     fn tenants(&self) -> Option<&Tenants> {
@@ -209,6 +217,7 @@ impl<T: Target> Control<T> {
             uptime_secs: self.started.elapsed().as_secs(),
             generation,
             listeners: self.host.listeners(),
+            sandbox: self.host.sandbox(),
             devices: ask(&devices, |reply| Command::Status { reply }).await?,
         })
     }

@@ -163,6 +163,9 @@ fn by_server(error: ApplyError) -> Refused {
             .hint("`weir device list` shows those there are".to_owned()),
         ApplyError::NotGrown { .. } => Refused::conflict("device", message)
             .hint("let the file grow first: `truncate -s 20G disk.img`".to_owned()),
+        ApplyError::Sandboxed { .. } => Refused::conflict("path", message).hint(
+            "`weir status --format json` has the paths that are open to devices; `sandbox = \"off\"` opens all".to_owned(),
+        ),
         ApplyError::Open { .. } | ApplyError::NoDevice => Refused::conflict("", message),
         ApplyError::Range { .. } => Refused::bad("range", message),
         ApplyError::BlockSize { .. } => Refused::bad("block_size", message),
