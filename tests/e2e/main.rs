@@ -55,6 +55,7 @@ mod sandbox;
 mod schedulers_switched;
 mod service_manager;
 mod several_devices;
+mod single;
 mod slow_readers;
 mod slow_writers;
 mod socket_activation;

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 
-/// How many connections have chosen an export and are open. Device threads count, the control thread waits.
+/// How many connections there are of a kind, as of those that have chosen an export. Device threads count, the control thread
+/// waits.
 #[derive(Debug, Default)]
 pub(crate) struct Presence {
     connections: AtomicUsize,
@@ -12,7 +13,7 @@ pub(crate) struct Presence {
 }
 
 impl Presence {
-    /// A connection has chosen an export.
+    /// A connection is there.
     pub(crate) fn enter(&self) {
         self.connections.fetch_add(1, Ordering::SeqCst);
     }

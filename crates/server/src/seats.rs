@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weir_nbd::ExportId;
 
 use crate::device::Peer;
+use crate::presence::Presence;
 
 /// All seats of a server.
 #[derive(Debug)]
@@ -17,6 +18,7 @@ pub(crate) struct Seats {
     max: u32,
     per_client_max: u32,
     taken: Mutex<Taken>,
+    presence: Presence,
 }
 
 #[derive(Debug, Default)]
@@ -47,7 +49,7 @@ pub(crate) enum NoSeat {
 
 impl Seats {
     pub(crate) fn new(max: u32, per_client_max: u32) -> Seats {
-        Seats { max, per_client_max, taken: Mutex::default() }
+        Seats { max, per_client_max, taken: Mutex::default(), presence: Presence::default() }
     }
 
     /// Connections to `export`.
@@ -67,7 +69,13 @@ impl Seats {
         }
         taken.all += 1;
         *taken.by_client.entry(peer).or_default() += 1;
+        self.presence.enter();
         Ok(Seat { seats: Arc::clone(self), peer, export: None })
+    }
+
+    /// Waits until the last seat is free again; not before one was taken.
+    pub(crate) async fn all_left(&self) {
+        self.presence.all_left().await;
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {
@@ -92,6 +100,7 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
+        self.seats.presence.leave();
         let mut taken = self.seats.taken();
         taken.all -= 1;
         if let Some(of_client) = taken.by_client.get_mut(&self.peer) {

@@ -3,18 +3,21 @@
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
 use tracing::error;
 use weir_config::{Config, DeviceConfig};
 use weir_nbd::ExportId;
 
 use crate::change::{self, ApplyError, Changes, Grown, OnFailure};
-use crate::device::{DeviceError, DeviceHandle, Heartbeat};
+use crate::command::Command;
+use crate::device::{DeviceError, DeviceHandle, Greeting, Heartbeat};
 use crate::exports::DeviceId;
 use crate::front::{Accepts, Front, Listener};
 use crate::presence::Presence;
@@ -126,8 +129,38 @@ impl Running {
         given: Vec<Listener>,
         allowed: Option<Allowed>,
     ) -> Result<Running, StartError> {
+        let socket = config.server.socket.clone();
+        Running::start_on(config, listen(config, given)?, socket, allowed).await
+    }
+
+    /// Serves one client, which has connected already, and listens nowhere, whatever the configuration says. See
+    /// [`Running::client_left`].
+    ///
+    /// # Errors
+    /// As [`Running::start`].
+    pub async fn start_single(
+        config: &Config,
+        client: OwnedFd,
+        allowed: Allowed,
+    ) -> Result<Running, StartError> {
+        let listening = Listening::default();
+        let running = Running::start_on(config, listening, None, Some(allowed)).await?;
+        let turn = Arc::new(Semaphore::new(1)).try_acquire_owned().expect("it is the only one");
+        let device = running.devices().swap_remove(0);
+        if device.send(Command::Greet(Greeting { fd: client, turn })).is_err() {
+            running.drain();
+            return Err(ApplyError::Gone(device.name).into());
+        }
+        Ok(running)
+    }
+
+    async fn start_on(
+        config: &Config,
+        (listeners, sockets, addresses): Listening,
+        socket: Option<PathBuf>,
+        allowed: Option<Allowed>,
+    ) -> Result<Running, StartError> {
         raise_open_files();
-        let (listeners, sockets, addresses) = listen(config, given)?;
         // Devices are opened inside, as those that are added later.
         let sandbox = match allowed {
             Some(allowed) => Sandbox::enter(config.server.sandbox, &allowed)?,
@@ -155,7 +188,7 @@ impl Running {
             is_ending: AtomicBool::default(),
             front: Mutex::default(),
             accepts: Arc::default(),
-            socket: server.socket.clone(),
+            socket,
             addresses,
             sockets: Mutex::new(sockets),
         };
@@ -269,6 +302,11 @@ impl Running {
     /// Waits until the last connection that has chosen an export is over; not before there was one.
     pub async fn all_left(&self) {
         self.shared.presence.all_left().await;
+    }
+
+    /// Waits until no connection is left, also of those that have not chosen an export; not before there was one.
+    pub async fn client_left(&self) {
+        self.shared.seats.all_left().await;
     }
 
     /// Whether a device thread has ended: all of them, after a drain, or one that failed.

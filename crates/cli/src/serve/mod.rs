@@ -5,7 +5,9 @@ mod inherited;
 mod manager;
 mod reload;
 mod running;
+mod single;
 
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
@@ -46,6 +48,12 @@ disk that hangs does not keep them from that.
 Sockets of LISTEN_FDS, as of systemd or of `nbdinfo [ weir serve disk.img ]`,
 serve NBD; LISTEN_FDNAMES may call them control and control-read. They have no
 URI on standard output.
+
+With --single it serves the client that is its standard input, a socket, as a
+program has it that starts servers on socket pairs: in Python
+nbd.NBD().connect_command([\"weir\", \"serve\", \"--single\", \"disk.img\"]). It
+listens nowhere, whatever CONFIG.toml says, has a control socket only where that
+is named, and ends when the client has gone.
 
 Once its sockets are bound, the server drops what it does not need (Landlock,
 seccomp, capabilities); the log and `weir status` say what is in force. Devices
@@ -137,6 +145,9 @@ pub(crate) struct Args {
     /// End, as on SIGTERM, when the last client leaves
     #[arg(long)]
     exit_last: bool,
+    /// Serve the client on standard input, a socket, and end when it has gone; listen nowhere
+    #[arg(long, conflicts_with_all = ["socket", "socket_mode", "listen", "allow_remote"])]
+    single: bool,
     /// End, as on SIGTERM, when the program that started this one ends
     #[arg(long)]
     exit_with_parent: bool,
@@ -194,6 +205,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     }
     // Before there are threads.
     let inherited = Inherited::take();
+    let client = args.single.then(single::take).transpose()?;
     let log = args.log;
     let path = PathBuf::from(&args.what);
     let plan = flags::read(args);
@@ -202,7 +214,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         configured.and_then(|server| server.log),
         configured.and_then(|server| server.log_level),
     )?;
-    let served = plan.and_then(|plan| serve(plan, path, inherited?));
+    let served = plan.and_then(|plan| serve(plan, path, inherited?, client));
     match format {
         LogFormat::Text => served,
         // What reads the log would not understand anything else there.
@@ -210,29 +222,45 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     }
 }
 
-fn serve(plan: flags::Plan, path: PathBuf, inherited: Inherited) -> Result<(), Failure> {
+fn serve(
+    plan: flags::Plan,
+    path: PathBuf,
+    inherited: Inherited,
+    client: Option<OwnedFd>,
+) -> Result<(), Failure> {
+    let is_single = client.is_some();
+    if is_single && !inherited.nbd.is_empty() {
+        let hint = "leave --single out, to serve the clients of those sockets".to_owned();
+        return Err(Failure::wrong("--single and sockets of LISTEN_FDS").hint(hint));
+    }
     let (config, control, files) = match plan {
         flags::Plan::File(config, read) => {
-            let (config, control) = with_defaults(config, "", &inherited)?;
+            let (config, control) = with_defaults(config, "", &inherited, is_single)?;
             let files = Files::new(path, read.server, config.server.clone());
             (config, control, Some(files))
         }
         flags::Plan::Image(config, name) => {
-            let (config, control) = with_defaults(config, &format!("{name}."), &inherited)?;
+            let (config, control) =
+                with_defaults(config, &format!("{name}."), &inherited, is_single)?;
             (config, control, None)
         }
     };
-    running::serve(&config, &control, files, inherited)
+    running::serve(&config, control.as_ref(), files, inherited, client)
 }
 
-/// Adds sockets where none are named or inherited; the control socket's path, and whether it may be moved aside.
+/// Adds sockets where none are named or inherited, and there is no single client; the control socket's path, and whether it may
+/// be moved aside.
 fn with_defaults(
     mut config: Config,
     prefix: &str,
     inherited: &Inherited,
-) -> Result<(Config, Control), Failure> {
+    is_single: bool,
+) -> Result<(Config, Option<Control>), Failure> {
     let server = &mut config.server;
-    let needs_nbd = server.socket.is_none() && server.listen.is_empty() && inherited.nbd.is_empty();
+    let needs_nbd = server.socket.is_none()
+        && server.listen.is_empty()
+        && inherited.nbd.is_empty()
+        && !is_single;
     let named = match inherited.control {
         // It has a place.
         Some(_) => Some(PathBuf::new()),
@@ -240,9 +268,8 @@ fn with_defaults(
     };
     let named =
         named.map(|path| Control { path, read: server.control_read.clone(), may_move: false });
-    if let (Some(control), false) = (&named, needs_nbd) {
-        let control = control.clone();
-        return Ok((config, control));
+    if (named.is_some() || is_single) && !needs_nbd {
+        return Ok((config, named));
     }
     let directory = runtime_dir::make()?;
     if needs_nbd {
@@ -254,7 +281,7 @@ fn with_defaults(
         read: server.control_read.clone(),
         may_move: true,
     });
-    Ok((config, control))
+    Ok((config, Some(control)))
 }
 
 /// Where the control sockets are to be.

@@ -1,6 +1,7 @@
 //! Control thread: signals, the control API, and the end of the device threads.
 
 use std::io::ErrorKind;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,9 +30,10 @@ const ASIDE_MAX: u32 = 9;
 /// Serves until a signal or a failure ends it.
 pub(super) fn serve(
     config: &Config,
-    control: &Control,
+    control: Option<&Control>,
     files: Option<Files>,
     inherited: Inherited,
+    client: Option<OwnedFd>,
 ) -> Result<(), Failure> {
     let runtime = signals::runtime()?;
     runtime.block_on(async {
@@ -47,9 +49,12 @@ pub(super) fn serve(
         for file in sockets.iter().filter_map(ControlSocket::file) {
             allowed = allowed.with_socket(file.path());
         }
-        let running = Running::start_with(config, nbd, Some(allowed))
-            .await
-            .map_err(|error| Failure::failed(&error).hint(start_hint(&error)))?;
+        let is_single = client.is_some();
+        let started = match client {
+            Some(client) => Running::start_single(config, client, allowed).await,
+            None => Running::start_with(config, nbd, Some(allowed)).await,
+        };
+        let running = started.map_err(|error| Failure::failed(&error).hint(start_hint(&error)))?;
         let running = Arc::new(running);
         let tenants = Arc::new(Tenants::new(Arc::clone(&running), files));
         let mut files = running.socket_files();
@@ -58,8 +63,9 @@ pub(super) fn serve(
             Some(file) => file.path().display().to_string(),
             None => "given".to_owned(),
         };
+        let control = sockets.first().map(place).map(tracing::field::display);
         let control_read = sockets.get(1).map(place);
-        tracing::info!(control = %place(&sockets[0]), control_read, "serving");
+        tracing::info!(control, control_read, "serving");
         let uris: String = running.uris().iter().map(|(_, uri)| format!("{uri}\n")).collect();
         output::print(&uris).map_err(|failure| match failure {
             // Its starter does not know where it is: not the end that a reader asks for after enough output.
@@ -78,6 +84,7 @@ pub(super) fn serve(
             let why = tokio::select! {
                 number = signals.next() => Why::Signal(number),
                 () = running.all_left(), if config.server.exit_last => Why::LastLeft,
+                () = running.client_left(), if is_single => Why::LastLeft,
                 () = failed(&running) => Why::Failed,
             };
             match why {
@@ -176,10 +183,10 @@ async fn failed(running: &Running) {
     }
 }
 
-/// The control sockets: the one that takes changes, and the one that only reads if there is to be one. Those that are `given`
-/// are not bound.
+/// The control sockets: the one that takes changes, and the one that only reads if there is to be one; none without `control`.
+/// Those that are `given` are not bound.
 fn bind(
-    control: &Control,
+    control: Option<&Control>,
     server: &ServerConfig,
     given: (Option<UnixListener>, Option<UnixListener>),
 ) -> Result<Vec<ControlSocket>, Failure> {
@@ -201,6 +208,7 @@ fn bind(
         };
         Failure::failed(format!("control socket: {error}")).hint(hint)
     };
+    let Some(control) = control else { return Ok(Vec::new()) };
     let first = match given.0 {
         Some(listener) => ControlSocket::given(listener, Access::Change),
         None => {
