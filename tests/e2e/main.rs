@@ -62,5 +62,6 @@ mod socket_activation;
 mod starting;
 mod tenants;
 mod vanishing_clients;
+mod vsock;
 mod waits_add_up;
 mod write_back;

@@ -315,7 +315,7 @@ mod tests {
     const VALUES: [(&str, &str, &str, &str); 79] = [
         ("server", "socket", "socket = '/a'", "socket = '/b'"),
         ("server", "socket_mode", "socket_mode = '660'", "socket_mode = '666'"),
-        ("server", "listen", "listen = '127.0.0.1:1'", "listen = ['127.0.0.1:1', '[::1]:2']"),
+        ("server", "listen", "listen = '127.0.0.1:1'", "listen = ['[::1]:2', 'vsock:1:7']"),
         ("server", "allow_remote", "allow_remote = true", "allow_remote = false"),
         ("server", "control", "control = '/a'", "control = '/b'"),
         ("server", "control_mode", "control_mode = '660'", "control_mode = '666'"),

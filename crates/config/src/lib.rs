@@ -43,6 +43,7 @@ mod export;
 mod kept;
 mod limiter;
 mod limits;
+mod listen;
 mod load;
 mod model;
 mod model_file;
@@ -64,6 +65,7 @@ pub use difference::{Change, Difference, KeyValue, SectionKind, difference};
 pub use error::{ConfigError, ConfigErrors};
 pub use kept::{Kept, KeptError, KeptErrorKind};
 pub use limiter::parse_limiter;
+pub use listen::ListenAddress;
 pub use model::{
     Backend, BlockSize, CgroupConfig, Config, DeviceConfig, DeviceLimits, DeviceRange, Direct,
     ExportConfig, LogFormat, LogLevel, Sandbox, ServerConfig,

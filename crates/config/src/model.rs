@@ -1,9 +1,9 @@
 //! Valid configuration. A value that exists has passed every check.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::listen::ListenAddress;
 use weir_engine::settings::{LowLatency, PrioClass};
 use weir_engine::{LimiterKind, Limits, Path, PerDimension, Watermark, Weight};
 
@@ -28,10 +28,10 @@ pub struct ServerConfig {
     pub socket: Option<PathBuf>,
     /// `socket_mode`: the mode of that socket's file, whatever the umask; 0o600 by default.
     pub socket_mode: u32,
-    /// `listen`: TCP addresses that serve NBD; loopback ones unless `allow_remote` says otherwise. Port 0 is any
-    /// free port.
-    pub listen: Vec<SocketAddr>,
-    /// `allow_remote`: whether `listen` may name addresses that other machines can reach; off by default.
+    /// `listen`: addresses of TCP and vsock that serve NBD; those of this machine alone unless `allow_remote` says otherwise.
+    pub listen: Vec<ListenAddress>,
+    /// `allow_remote`: whether `listen` may name addresses that other machines can reach, virtual ones included; off by
+    /// default.
     pub allow_remote: bool,
     /// `control`: the Unix socket for `weir status` and `weir set`.
     pub control: Option<PathBuf>,

@@ -93,7 +93,7 @@ fn server() -> Vec<Key> {
     vec![
         key("socket", text(), "Unix socket for NBD"),
         key("socket_mode", text(), "Mode of that socket's file, as \"660\""),
-        key("listen", texts(), "TCP addresses for NBD, as \"127.0.0.1:10809\""),
+        key("listen", texts(), "Addresses for NBD, as \"127.0.0.1:10809\" or \"vsock:10809\""),
         key("allow_remote", switch(), "Whether `listen` may be reached from other machines"),
         key("tls", word(["none"]), "There is no TLS yet"),
         key("control", text(), "Unix socket of the control API that takes changes"),

@@ -1,6 +1,5 @@
 //! `[server]`: where it listens.
 
-use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -8,6 +7,7 @@ use weir_units::Nanos;
 
 use crate::backend::Files;
 use crate::cgroup::CGROUPS_MAX;
+use crate::listen::ListenAddress;
 use crate::model::{LogFormat, LogLevel, Sandbox, ServerConfig};
 use crate::report::Report;
 use crate::source::Text;
@@ -21,8 +21,6 @@ pub(crate) const CONNECTIONS_MAX: u32 = 65_536;
 const CONNECTIONS_MIN: u32 = 16;
 /// Default of `max_cgroups`.
 const CGROUPS: u32 = 10_000;
-/// The port that IANA gave to NBD.
-const NBD_PORT: u16 = 10_809;
 
 /// How long requests under way may take at the end.
 const DRAIN_TIME: Duration = Duration::from_secs(10);
@@ -325,7 +323,7 @@ pub(crate) fn unix(text: &Text, files: &Files, report: &mut Report) -> Option<Pa
     socket_path(files.place(path), text, report)
 }
 
-/// Adds a TCP address. `permission` names the setting that allows other machines.
+/// Adds an address. `permission` names the setting that allows other machines.
 pub(crate) fn listen(
     server: &mut ServerConfig,
     text: &Text,
@@ -333,35 +331,20 @@ pub(crate) fn listen(
     permission: &str,
     report: &mut Report,
 ) {
-    let Some(address) = address(text, report) else { return };
-    if !address.ip().to_canonical().is_loopback() && !allow_remote {
-        let message =
-            format!("{address} can be reached from other machines, and there is no TLS yet");
+    let Some(address) = ListenAddress::read(text, report) else { return };
+    if let (Some(others), false) = (address.reached_from(), allow_remote) {
+        let message = format!("{address} can be reached from {others}, and there is no TLS yet");
+        let (alone, all) = match address {
+            ListenAddress::Tcp(_) => ("127.0.0.1", "everyone on that network"),
+            ListenAddress::Vsock { .. } => ("a Unix socket", "all of them"),
+        };
         let hint = format!(
-            "listen on 127.0.0.1, or say `{permission}` if everyone on that network may read and write the exports"
+            "listen on {alone}, or say `{permission}` if {all} may read and write the exports"
         );
         report.refuse(text, message, Some(hint));
-    } else if server.listen.contains(&address) && address.port() != 0 {
+    } else if server.listen.contains(&address) && !address.is_any_port() {
         report.refuse(text, format!("{address} is there twice"), Some("say it once".into()));
     } else {
         server.listen.push(address);
     }
-}
-
-fn address(text: &Text, report: &mut Report) -> Option<SocketAddr> {
-    let value = text.value.as_str();
-    let local = value.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
-    if let Ok(address) = local.as_deref().unwrap_or(value).parse() {
-        return Some(address);
-    }
-    let port = value.strip_prefix(':').unwrap_or(value).parse::<u16>();
-    let hint = match (value.parse::<IpAddr>(), port) {
-        (Ok(host), _) => format!("add the port: \"{}\"", SocketAddr::new(host, NBD_PORT)),
-        (_, Ok(port)) => format!("add the address: \"127.0.0.1:{port}\""),
-        _ => {
-            format!("write an address and a port, \"127.0.0.1:{NBD_PORT}\" or \"[::1]:{NBD_PORT}\"")
-        }
-    };
-    report.refuse(text, format!("{:?} is no address and port", cut(value)), Some(hint));
-    None
 }

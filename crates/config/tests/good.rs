@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use weir_config::{Backend, Config, DeviceRange, Direct, ServerConfig};
+use weir_config::{Backend, Config, DeviceRange, Direct, ListenAddress, ServerConfig};
 use weir_engine::settings::{BfqSettings, KernelProfile, LowLatency, PrioClass, SliceProfile};
 use weir_engine::{Dimension, LimiterKind, Limits, PerDimension, SchedulerKind, Watermark, Weight};
 
@@ -26,7 +26,7 @@ fn the_example_is_read_as_it_says() {
     let config = example();
 
     let address: SocketAddr = "127.0.0.1:10809".parse().unwrap();
-    assert_eq!(config.server.listen, [address]);
+    assert_eq!(config.server.listen, [ListenAddress::Tcp(address)]);
     assert_eq!(config.server.socket.as_deref(), Some(Path::new("/run/weir/nbd.sock")));
     assert_eq!(config.server.socket_mode, 0o600);
 
@@ -178,6 +178,10 @@ fn loopback_needs_no_permission_and_the_rest_does() {
         ("\"0.0.0.0:10809\"", false),
         ("\"[::]:10809\"", false),
         ("\"192.0.2.1:10809\"", false),
+        ("\"vsock:1:10809\"", true),
+        ("\"vsock:10809\"", false),
+        ("\"vsock:any:10809\"", false),
+        ("\"vsock:2:10809\"", false),
     ] {
         let text = format!("[server]\nlisten = {listen}\n{MINIMAL}");
         assert_eq!(Config::from_str("weir.toml", &text).is_ok(), allowed, "{listen}");

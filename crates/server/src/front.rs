@@ -3,7 +3,6 @@
 //! A listener that cannot accept, without file descriptors say, rests for [`REST`]; its backlog keeps what comes meanwhile.
 
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
@@ -12,8 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use tokio::io::unix::AsyncFd;
 use tokio::sync::{Notify, Semaphore};
 use tracing::{debug, warn};
+use weir_config::ListenAddress;
 use weir_engine::Instant;
 use weir_uring::monotonic_ns;
 
@@ -22,6 +23,7 @@ use crate::device::Greeting;
 use crate::log_limit::{LogLimit, LogLine, LogPermit};
 use crate::registry::Registry;
 use crate::status::ListenersStatus;
+use crate::vsock;
 
 /// How long a listener rests after it failed.
 const REST: Duration = Duration::from_millis(10);
@@ -36,6 +38,8 @@ pub enum Listener {
     Unix(UnixListener),
     /// A TCP socket.
     Tcp(std::net::TcpListener),
+    /// A socket of vsock(7).
+    Vsock(socket2::Socket),
 }
 
 impl Listener {
@@ -45,15 +49,18 @@ impl Listener {
             Listener::Unix(listener) => {
                 listener.local_addr().ok()?.as_pathname().map(PathBuf::from)
             }
-            Listener::Tcp(_) => None,
+            Listener::Tcp(_) | Listener::Vsock(_) => None,
         }
     }
 
-    /// Where a TCP socket is.
-    pub fn address(&self) -> Option<SocketAddr> {
+    /// Where another one is.
+    pub fn address(&self) -> Option<ListenAddress> {
         match self {
             Listener::Unix(_) => None,
-            Listener::Tcp(listener) => listener.local_addr().ok(),
+            Listener::Tcp(listener) => listener.local_addr().ok().map(ListenAddress::Tcp),
+            Listener::Vsock(listener) => {
+                vsock::address(listener).map(|(cid, port)| ListenAddress::Vsock { cid, port })
+            }
         }
     }
 }
@@ -132,6 +139,7 @@ impl Front {
 enum Accepting {
     Unix(tokio::net::UnixListener),
     Tcp(tokio::net::TcpListener),
+    Vsock(AsyncFd<socket2::Socket>),
 }
 
 impl Accepting {
@@ -145,6 +153,7 @@ impl Accepting {
                 listener.set_nonblocking(true)?;
                 Accepting::Tcp(tokio::net::TcpListener::from_std(listener)?)
             }
+            Listener::Vsock(listener) => Accepting::Vsock(vsock::accepting(listener)?),
         })
     }
 
@@ -152,6 +161,7 @@ impl Accepting {
         Ok(match self {
             Accepting::Unix(listener) => listener.accept().await?.0.into_std()?.into(),
             Accepting::Tcp(listener) => listener.accept().await?.0.into_std()?.into(),
+            Accepting::Vsock(listener) => vsock::accept(listener).await?,
         })
     }
 }

@@ -21,6 +21,7 @@ mod serve;
 pub mod status;
 pub mod tenants;
 mod unix_socket;
+mod vsock;
 
 pub use change::{ApplyError, Changes, Grown};
 pub use command::{Applied, Command, SetError, Setting};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tracing::error;
-use weir_config::{Config, DeviceConfig};
+use weir_config::{Config, DeviceConfig, ListenAddress};
 use weir_nbd::ExportId;
 
 use crate::change::{self, ApplyError, Changes, Grown, OnFailure};
@@ -26,6 +26,7 @@ use crate::sandbox::{Allowed, Sandbox, SandboxError};
 use crate::seats::Seats;
 use crate::status::ListenersStatus;
 use crate::unix_socket::{BindError, BoundSocket, SocketFile, bind_unix};
+use crate::vsock;
 
 /// A server at work: its device threads, and the sockets that are taken away when it ends.
 #[derive(Debug)]
@@ -43,7 +44,7 @@ pub struct Running {
     front: Mutex<Option<Front>>,
     accepts: Arc<Accepts>,
     socket: Option<PathBuf>,
-    addresses: Vec<SocketAddr>,
+    addresses: Vec<ListenAddress>,
     sockets: Mutex<Vec<BoundSocket>>,
 }
 
@@ -92,7 +93,7 @@ pub enum StartError {
     /// A Unix socket cannot be bound.
     #[error("cannot listen on {0}")]
     Bind(#[from] BindError),
-    /// A TCP socket cannot be bound.
+    /// A socket of TCP or vsock cannot be bound.
     #[error("cannot listen on {address}: {source}")]
     Listen {
         /// The address.
@@ -376,7 +377,7 @@ impl std::error::Error for EndError {}
 /// How long a socket may seem alive whose server was killed just now; ten times what the kernel took here.
 const DYING_MAX: Duration = Duration::from_millis(500);
 
-type Listening = (Vec<Listener>, Vec<BoundSocket>, Vec<SocketAddr>);
+type Listening = (Vec<Listener>, Vec<BoundSocket>, Vec<ListenAddress>);
 
 fn listen(config: &Config, given: Vec<Listener>) -> Result<Listening, StartError> {
     let mut listening: Listening = (given, Vec::new(), Vec::new());
@@ -387,15 +388,20 @@ fn listen(config: &Config, given: Vec<Listener>) -> Result<Listening, StartError
         listening.0.push(Listener::Unix(listener));
         listening.1.push(socket);
     }
-    for address in &config.server.listen {
-        if listening.0.iter().any(|given| given.address() == Some(*address)) {
-            listening.2.push(*address);
+    for &address in &config.server.listen {
+        if listening.0.iter().any(|given| given.address() == Some(address)) {
+            listening.2.push(address);
             continue;
         }
         let fail = |source| StartError::Listen { address: address.to_string(), source };
-        let listener = TcpListener::bind(address).map_err(fail)?;
-        listening.2.push(listener.local_addr().map_err(fail)?);
-        listening.0.push(Listener::Tcp(listener));
+        let listener = match address {
+            ListenAddress::Tcp(address) => TcpListener::bind(address).map(Listener::Tcp),
+            ListenAddress::Vsock { cid, port } => vsock::bind(cid, port).map(Listener::Vsock),
+        };
+        let listener = listener.map_err(fail)?;
+        // It has been given a port where that was 0.
+        listening.2.push(listener.address().unwrap_or(address));
+        listening.0.push(listener);
     }
     Ok(listening)
 }
@@ -404,7 +410,7 @@ fn listen(config: &Config, given: Vec<Listener>) -> Result<Listening, StartError
 fn uris<'a>(
     exports: impl Iterator<Item = &'a str>,
     socket: Option<&Path>,
-    addresses: &[SocketAddr],
+    addresses: &[ListenAddress],
 ) -> Vec<(String, String)> {
     let mut uris = Vec::new();
     for name in exports {
@@ -414,7 +420,14 @@ fn uris<'a>(
             uris.push((name.to_owned(), format!("nbd+unix:///{encoded}?socket={socket}")));
         }
         for address in addresses {
-            uris.push((name.to_owned(), format!("nbd://{address}/{encoded}")));
+            let uri = match address {
+                ListenAddress::Tcp(address) => format!("nbd://{address}/{encoded}"),
+                ListenAddress::Vsock { cid, port } => {
+                    let cid = cid.unwrap_or(vsock::CID_HOST);
+                    format!("nbd+vsock://{cid}:{port}/{encoded}")
+                }
+            };
+            uris.push((name.to_owned(), uri));
         }
     }
     uris

@@ -47,6 +47,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
+fn listen(config: &Config) -> impl Iterator<Item = String> {
+    config.server.listen.iter().map(ToString::to_string)
+}
+
 fn invalid(errors: &ConfigErrors) -> Value {
     json!({ "valid": false, "errors": errors.errors(), "errors_more": errors.more() })
 }
@@ -97,7 +101,7 @@ fn valid(config: &Config) -> Value {
         config.devices.iter().flat_map(weir_config::DeviceConfig::warnings).collect();
     let server = json!({
         "socket": config.server.socket,
-        "listen": config.server.listen,
+        "listen": listen(config).collect::<Vec<_>>(),
         "control": config.server.control,
         "max_connections": config.server.max_connections,
         "max_connections_per_client": config.server.max_connections_per_client,
@@ -160,8 +164,7 @@ fn summary(config: &Config) -> String {
     let tables = [devices, cgroups, exports].map(|table| table.lines(&[]).join("\n") + "\n");
     let mut text = tables.join("\n");
     let unix = config.server.socket.iter().map(|path| path.display().to_string());
-    let tcp = config.server.listen.iter().map(ToString::to_string);
-    let listens: Vec<String> = unix.chain(tcp).collect();
+    let listens: Vec<String> = unix.chain(listen(config)).collect();
     if !listens.is_empty() {
         text.push_str(&format!("\nlistens on {}\n", listens.join(", ")));
     }

@@ -77,13 +77,15 @@ impl Inherited {
 
 /// The socket of this index, or why it cannot be served, and what could.
 fn listener(given: &mut ListenFd, index: usize) -> Result<Listener, (String, String)> {
-    let families = [AddressFamily::UNIX, AddressFamily::INET, AddressFamily::INET6]
-        .map(|family| i32::from(family.as_raw()));
+    let families =
+        [AddressFamily::UNIX, AddressFamily::INET, AddressFamily::INET6, AddressFamily::VSOCK]
+            .map(|family| i32::from(family.as_raw()));
     let kind = SocketType::STREAM.as_raw() as i32;
     let taken = families.into_iter().find_map(|family| {
         given.take_custom::<OwnedFd>(index, family, kind, "stream socket").ok().flatten()
     });
-    let hint = "give a Unix or TCP socket that listens: ListenStream= of a socket unit".to_owned();
+    let hint =
+        "give a Unix, TCP or vsock socket that listens: ListenStream= of a socket unit".to_owned();
     let Some(socket) = taken else {
         return Err(("it is not a stream socket of a family that is served".to_owned(), hint));
     };
@@ -94,6 +96,7 @@ fn listener(given: &mut ListenFd, index: usize) -> Result<Listener, (String, Str
     match sockopt::socket_domain(&socket) {
         Ok(AddressFamily::UNIX) => Ok(Listener::Unix(socket.into())),
         Ok(AddressFamily::INET | AddressFamily::INET6) => Ok(Listener::Tcp(socket.into())),
+        Ok(AddressFamily::VSOCK) => Ok(Listener::Vsock(socket.into())),
         _ => Err(("it is of a family that is not served".to_owned(), hint)),
     }
 }

@@ -83,7 +83,8 @@ pub(crate) struct Args {
     /// File mode of that socket: 600, the default, is its owner's alone, 660 its group's too
     #[arg(long, value_name = "MODE", help_heading = "Image")]
     socket_mode: Option<String>,
-    /// TCP address for NBD; loopback, unless --allow-remote; may be given several times
+    /// Address for NBD, TCP, vsock:PORT or vsock:CID:PORT; of this machine alone, unless --allow-remote; may be given
+    /// several times
     #[arg(long, value_name = "HOST:PORT", help_heading = "Image")]
     listen: Vec<String>,
     /// Let --listen be reached from other machines: there is no encryption and no password

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::io::Errno;
 use weir_config::{Config, ServerConfig};
 use weir_server::control::{self, Access, ControlSocket, Guard};
 use weir_server::tenants::{Files, Tenants};
@@ -256,6 +257,23 @@ fn start_hint(error: &StartError) -> Option<String> {
     match error {
         StartError::Bind(_) => {
             Some("choose another path with --socket, or `socket` under [server]".into())
+        }
+        StartError::Listen { address, source } if address.starts_with("vsock:") => {
+            match source.kind() {
+                ErrorKind::AddrInUse => {
+                    Some("somebody listens there: choose another with --listen".into())
+                }
+                ErrorKind::AddrNotAvailable => Some(
+                    "this machine does not have that CID; 1 needs the kernel module vsock_loopback"
+                        .into(),
+                ),
+                ErrorKind::PermissionDenied => Some("ports below 1024 are root's".into()),
+                _ if source.raw_os_error() == Some(Errno::AFNOSUPPORT.raw_os_error()) => Some(
+                    "this kernel has no vsock: load the module vsock, and vhost_vsock to be a host of virtual machines"
+                        .into(),
+                ),
+                _ => None,
+            }
         }
         StartError::Listen { source, .. } => match source.kind() {
             ErrorKind::AddrInUse => {

@@ -23,6 +23,8 @@ pub enum Peer {
     Process(i32),
     /// A machine, through TCP: any port of it.
     Address(IpAddr),
+    /// A virtual machine, or the host of this one, through vsock: its CID.
+    Vsock(u32),
     /// Nothing is known; each such connection is a client of its own.
     Unknown(u64),
 }
@@ -33,10 +35,11 @@ impl Peer {
         let address = getpeername(socket).ok().flatten();
         match address.map(std::net::SocketAddr::try_from) {
             Some(Ok(address)) => Peer::Address(address.ip().to_canonical()),
-            _ => match peer_process(socket) {
-                Some(process) => Peer::Process(process.get()),
+            _ => match (peer_process(socket), vsock_peer(socket)) {
+                (Some(process), _) => Peer::Process(process.get()),
+                (None, Some(cid)) => Peer::Vsock(cid),
                 // In another PID namespace all processes look alike from here: each connection for itself.
-                None => Peer::Unknown(serial),
+                (None, None) => Peer::Unknown(serial),
             },
         }
     }
@@ -47,9 +50,16 @@ impl fmt::Display for Peer {
         match self {
             Peer::Process(process) => write!(f, "process {process}"),
             Peer::Address(address) => write!(f, "{address}"),
+            Peer::Vsock(cid) => write!(f, "vsock {cid}"),
             Peer::Unknown(_) => f.write_str("unknown"),
         }
     }
+}
+
+/// The CID at the other end, of a socket of vsock.
+fn vsock_peer(socket: BorrowedFd<'_>) -> Option<u32> {
+    let address = socket2::SockRef::from(&socket).peer_addr().ok()?;
+    address.as_vsock_address().map(|(cid, _)| cid)
 }
 
 /// The clients with connections. O(log clients) to join and to leave.

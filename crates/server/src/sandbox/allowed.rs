@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use weir_config::{Backend, Config};
+use weir_config::{Backend, Config, ListenAddress};
 
 /// Read wherever the configuration is: the status of threads, the properties of disks, what a panic prints.
 const SYSTEM: [&str; 4] = ["/proc/self", "/sys/devices", "/dev/tty", "/dev/urandom"];
@@ -53,7 +53,11 @@ impl Allowed {
         for socket in sockets.into_iter().flatten() {
             allowed.add_directory(socket, Purpose::Sockets);
         }
-        allowed.ports = server.listen.iter().map(|address| address.port()).collect();
+        let tcp = server.listen.iter().filter_map(|address| match address {
+            ListenAddress::Tcp(address) => Some(address.port()),
+            ListenAddress::Vsock { .. } => None,
+        });
+        allowed.ports = tcp.collect();
         allowed
     }
 
