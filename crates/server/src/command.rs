@@ -39,6 +39,8 @@ pub enum Command {
     Remove {
         /// Which.
         cgroup: Path,
+        /// Only tell whether it would be refused.
+        is_trial: bool,
         /// Gets the answer.
         reply: oneshot::Sender<Result<(), SetError>>,
     },

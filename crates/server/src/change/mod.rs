@@ -606,7 +606,7 @@ async fn remove_unlisted(devices: &[DeviceHandle], old: &Config, new: &Config) {
 
 async fn remove(device: &DeviceHandle, cgroup: Path) {
     let (reply, answer) = oneshot::channel();
-    if device.send(Command::Remove { cgroup, reply }).is_ok() {
+    if device.send(Command::Remove { cgroup, is_trial: false, reply }).is_ok() {
         drop(answer.await);
     }
 }

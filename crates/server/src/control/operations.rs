@@ -312,11 +312,16 @@ impl<T: Target> Control<T> {
         let devices = self.devices();
         let devices = devices.having(&cgroup, request.device.as_deref()).await?;
         let is_runtime = check_whole(request.device.as_deref(), request.runtime)?;
-        let make = |reply| Command::Remove { cgroup: cgroup.clone(), reply };
-        let (done, refused) = one_by_one(&devices, "cgroup", make).await;
-        let refused = match refused {
-            None => self.keep(&[Edit::RemoveCgroup(cgroup.to_string())], is_runtime).await.err(),
-            refused => refused,
+        let remove = |is_trial, reply| Command::Remove { cgroup: cgroup.clone(), is_trial, reply };
+        // What none refuses now is not refused below: nothing else changes cgroups while it is this request's turn.
+        one_by_one(&devices, |reply| remove(true, reply)).await.map_err(|(refused, _)| refused)?;
+        self.keep(&[Edit::RemoveCgroup(cgroup.to_string())], is_runtime).await?;
+        let removed = one_by_one(&devices, |reply| remove(false, reply)).await;
+        let (done, refused) = match removed {
+            Ok(()) => (&devices[..], None),
+            Err((refused, done)) => {
+                (&devices[..done], Some(refused.after(&names(&devices[..done]))))
+            }
         };
         let change = |device: &String| Change {
             operation: "remove",
@@ -324,7 +329,7 @@ impl<T: Target> Control<T> {
             device: Some(device.clone()),
             ..Change::default()
         };
-        finished(&turn, done, refused, change)
+        finished(&turn, names(done), refused, change)
     }
 
     pub(super) async fn relocate(
@@ -338,26 +343,33 @@ impl<T: Target> Control<T> {
         let devices = self.devices();
         let devices = devices.having(&cgroup, request.device.as_deref()).await?;
         let is_runtime = check_whole(request.device.as_deref(), request.runtime)?;
-        let make = |reply| {
+        let to = |cgroup: &Path, parent: &Path, reply| {
             let (cgroup, parent) = (cgroup.clone(), parent.clone());
             Command::Move { cgroup, parent, reply }
         };
-        let (done, refused) = one_by_one(&devices, "cgroup", make).await;
+        let name = cgroup.names().last().unwrap_or_default();
+        let moved = below(&parent, name);
         let edit = Edit::MoveCgroup { cgroup: cgroup.to_string(), parent: parent.to_string() };
-        let refused = match refused {
-            None => self.keep(&[edit], is_runtime).await.err(),
+        let done = match one_by_one(&devices, |reply| to(&cgroup, &parent, reply)).await {
+            Ok(()) => self.keep(&[edit], is_runtime).await.map_err(|error| (error, devices.len())),
             refused => refused,
         };
-        let name = cgroup.names().last().unwrap_or_default();
+        if let Err((refused, done)) = done {
+            if let (Some(moved), Some(old)) = (&moved, above(&cgroup)) {
+                // A device that has gone meanwhile has nothing to be taken back.
+                let _ = one_by_one(&devices[..done], |reply| to(moved, &old, reply)).await;
+            }
+            return Err(refused);
+        }
         let change = |device: &String| Change {
             operation: "move",
             cgroup: Some(cgroup.to_string()),
             device: Some(device.clone()),
             old: Some(cgroup.to_string()),
-            new: Some(format!("{}/{name}", parent.as_str().trim_end_matches('/'))),
+            new: moved.as_ref().map(Path::to_string),
             ..Change::default()
         };
-        finished(&turn, done, refused, change)
+        finished(&turn, names(&devices), None, change)
     }
 }
 
@@ -566,7 +578,7 @@ async fn take_back<T: Target>(done: Vec<(&T, Applied)>) {
             drop(wait(device, reply, deadline).await);
         }
         for cgroup in applied.created.iter().rev() {
-            let make = |reply| Command::Remove { cgroup: cgroup.clone(), reply };
+            let make = |reply| Command::Remove { cgroup: cgroup.clone(), is_trial: false, reply };
             if let Ok(reply) = post(device, &make) {
                 drop(wait(device, reply, deadline).await);
             }
@@ -574,28 +586,41 @@ async fn take_back<T: Target>(done: Vec<(&T, Applied)>) {
     }
 }
 
-/// Asks `devices` one after another, until one refuses: those that have done it, and the refusal, which names them.
+/// The path of the cgroup `name` below `parent`.
+fn below(parent: &Path, name: &str) -> Option<Path> {
+    Path::parse(&format!("{}/{name}", parent.as_str().trim_end_matches('/'))).ok()
+}
+
+/// The path of the cgroup above; `None` of the root.
+fn above(cgroup: &Path) -> Option<Path> {
+    let (parent, name) = cgroup.as_str().rsplit_once('/')?;
+    let parent = if parent.is_empty() { "/" } else { parent };
+    Path::parse(parent).ok().filter(|_| !name.is_empty())
+}
+
+fn names<T: Target>(devices: &[&T]) -> Vec<String> {
+    devices.iter().map(|device| device.name().to_owned()).collect()
+}
+
+/// Asks `devices` one after another, until one refuses: its refusal, and how many have done it before.
 async fn one_by_one<T: Target>(
     devices: &[&T],
-    key: &str,
     make: impl Fn(oneshot::Sender<Result<(), SetError>>) -> Command,
-) -> (Vec<String>, Option<Refused>) {
-    let mut done = Vec::new();
-    for &device in devices {
+) -> Result<(), (Refused, usize)> {
+    for (done, &device) in devices.iter().enumerate() {
         let deadline = tokio::time::Instant::now() + ANSWER_WITHIN;
         let answer = match post(device, &make) {
             Ok(reply) => wait(device, reply, deadline).await,
             Err(gone) => Err(gone),
         };
-        let answer =
-            answer.and_then(|answer| answer.map_err(|error| Refused::by_device(key, &error)));
-        if let Err(refused) = answer {
-            let refused = refused.after(&done);
-            return (done, Some(refused));
-        }
-        done.push(device.name().into());
+        let refused = match answer {
+            Ok(Ok(())) => continue,
+            Ok(Err(error)) => Refused::by_device("cgroup", &error),
+            Err(refused) => refused,
+        };
+        return Err((refused, done));
     }
-    (done, None)
+    Ok(())
 }
 
 /// Logs what the devices in `done` have done; the answer.

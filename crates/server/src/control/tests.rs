@@ -65,13 +65,22 @@ fn keep(device: &mut DeviceStatus, command: Command) {
             device.cgroups.retain(|cgroup| cgroup.cgroup == path.as_str());
             drop(reply.send(device));
         }
-        Command::Remove { cgroup: path, reply } => {
-            device.cgroups.retain(|cgroup| cgroup.cgroup != path.as_str());
+        Command::Remove { cgroup: path, is_trial, reply } => {
+            if device.device == "c" {
+                return drop(reply.send(Err(SetError::InUse(path, "vm1".into()))));
+            }
+            device.cgroups.retain(|cgroup| is_trial || cgroup.cgroup != path.as_str());
             drop(reply.send(Ok(())));
         }
-        Command::Move { cgroup, reply, .. } => {
-            let refusal = Err(SetError::InUse(cgroup, "vm1".into()));
-            drop(reply.send(if device.device == "b" { refusal } else { Ok(()) }));
+        Command::Move { cgroup, parent, reply } => {
+            if device.device == "b" {
+                return drop(reply.send(Err(SetError::InUse(cgroup, "vm1".into()))));
+            }
+            let name = cgroup.names().last().expect("it is not the root");
+            let moved = device.cgroups.iter_mut().find(|found| found.cgroup == cgroup.as_str());
+            let moved = moved.expect("it is there");
+            moved.cgroup = format!("{}/{name}", parent.as_str().trim_end_matches('/'));
+            drop(reply.send(Ok(())));
         }
         Command::Apply { settings, reply } => {
             let refused = settings.into_iter().find_map(|(path, setting)| {
@@ -196,17 +205,42 @@ fn a_text_means_what_it_says_or_is_refused() {
     }
 }
 
+/// The cgroups of each device.
+fn paths(devices: &[Arc<Books>]) -> Vec<Vec<String>> {
+    let of = |device: &Arc<Books>| {
+        let device = device.device.lock().unwrap();
+        device.cgroups.iter().map(|cgroup| cgroup.cgroup.clone()).collect()
+    };
+    devices.iter().map(of).collect()
+}
+
 #[test]
-fn a_refusal_names_the_devices_that_changed_before_it() {
+fn a_move_that_one_device_refuses_is_taken_back_on_the_others() {
     let request =
         MoveRequest { cgroup: "/vm1/db".into(), parent: "/".into(), device: None, runtime: false };
+    let devices = [books("a"), books("b")];
+    let before = paths(&devices);
     let refused = runtime().block_on(async {
-        Control::new(vec![books("a"), books("b")]).relocate(&call(), &request).await.unwrap_err()
+        Control::new(devices.to_vec()).relocate(&call(), &request).await.unwrap_err()
     });
     assert_eq!(refused.status, 409);
-    let message =
-        "cgroup /vm1/db, or one below it, is where export `vm1` leads; changed already on: a";
+    let message = "cgroup /vm1/db, or one below it, is where export `vm1` leads";
     assert_eq!(refused.refusal.message, message);
+    assert_eq!(paths(&devices), before);
+}
+
+#[test]
+fn a_cgroup_that_one_device_keeps_is_removed_on_none() {
+    let request = RemoveRequest { cgroup: "/vm1/db".into(), device: None, runtime: false };
+    let devices = [books("a"), books("c")];
+    let before = paths(&devices);
+    let remove = |devices: &[Arc<Books>]| {
+        runtime().block_on(async { Control::new(devices.to_vec()).remove(&call(), &request).await })
+    };
+    assert_eq!(remove(&devices).unwrap_err().status, 409);
+    assert_eq!(paths(&devices), before);
+    assert_eq!(remove(&devices[..1]).unwrap().devices, ["a"]);
+    assert!(!paths(&devices)[0].contains(&"/vm1/db".into()));
 }
 
 #[test]

@@ -21,7 +21,12 @@ impl Reactor {
             }
             Command::Settings { cgroup, reply } => drop(reply.send(self.settings(now, &cgroup))),
             Command::Apply { settings, reply } => drop(reply.send(self.apply(now, settings))),
-            Command::Remove { cgroup, reply } => drop(reply.send(self.remove(now, &cgroup))),
+            Command::Remove { cgroup, is_trial: true, reply } => {
+                drop(reply.send(self.find_removable(&cgroup).map(drop)));
+            }
+            Command::Remove { cgroup, is_trial: false, reply } => {
+                drop(reply.send(self.remove(now, &cgroup)));
+            }
             Command::Move { cgroup, parent, reply } => {
                 drop(reply.send(self.move_below(now, &cgroup, &parent)));
             }
@@ -151,6 +156,16 @@ impl Reactor {
     }
 
     fn remove(&mut self, now: Instant, path: &Path) -> Result<(), SetError> {
+        let cgroup = self.find_removable(path)?;
+        // Clients that are left of an export that led there go on.
+        for child in self.engine.children(cgroup) {
+            self.engine.reconfigure(now, Change::Remove { cgroup: child })?;
+        }
+        Ok(self.engine.reconfigure(now, Change::Remove { cgroup })?)
+    }
+
+    /// The cgroup at `path`, if it may be removed: nothing is below it but limits of clients, and no export leads there.
+    fn find_removable(&self, path: &Path) -> Result<CgroupId, SetError> {
         check_not_of_client(path)?;
         let cgroup = self.find(path)?;
         if cgroup == self.engine.root() {
@@ -160,15 +175,12 @@ impl Reactor {
         if let Some(export) = self.io.export_paths.export_below(path) {
             return Err(SetError::InUse(path.clone(), export.to_owned()));
         }
-        // Clients that are left of an export that led there go on, and their limits are no reason to stay.
         let limits = self.io.clients.limits_below(cgroup);
         let children = self.engine.children(cgroup);
-        if children.iter().all(|child| limits.contains(child)) {
-            for child in children {
-                self.engine.reconfigure(now, Change::Remove { cgroup: child })?;
-            }
+        if !children.iter().all(|child| limits.contains(child)) {
+            return Err(ChangeError::HasChildren { children: children.len() as u32 }.into());
         }
-        Ok(self.engine.reconfigure(now, Change::Remove { cgroup })?)
+        Ok(cgroup)
     }
 
     /// Whether the cgroup at `path` is there or may be created. O(depth × log cgroups).
