@@ -22,6 +22,10 @@ fn it_hears_of_the_start_of_reloads_and_of_the_end() {
     let since = reloading.lines().find_map(|line| line.strip_prefix("MONOTONIC_USEC="));
     assert!(since.is_some_and(|since| since.parse::<u64>().is_ok()), "{reloading}");
     manager.hears("READY=1");
+    // It has no configuration, which is a refusal.
+    server.ask("reload", &[]);
+    manager.hears("RELOADING=1");
+    manager.hears("READY=1");
     server.signal(Signal::TERM);
     manager.hears("STOPPING=1");
     // The drain time and what comes after it.

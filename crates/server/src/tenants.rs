@@ -26,6 +26,16 @@ pub struct Tenants {
     files: Option<Files>,
     /// Made since the files were read, and not in them.
     beside: Mutex<Vec<Edit>>,
+    on_reload: Option<fn(Reload<'_>)>,
+}
+
+/// What is told of a reload, by signal or by a program.
+#[derive(Clone, Copy, Debug)]
+pub enum Reload<'c> {
+    /// The files are about to be read.
+    Begins,
+    /// What they say has been applied or refused: this runs now.
+    Ends(&'c Config),
 }
 
 /// The configuration's files, and what flags and defaults add to them.
@@ -170,7 +180,13 @@ impl Files {
 impl Tenants {
     /// `files` are those that `running` was started from.
     pub fn new(running: Arc<Running>, files: Option<Files>) -> Tenants {
-        Tenants { running, files, beside: Mutex::default() }
+        Tenants { running, files, beside: Mutex::default(), on_reload: None }
+    }
+
+    /// Has `tell` be called at the begin and at the end of each reload.
+    #[must_use]
+    pub fn telling(self, tell: fn(Reload<'_>)) -> Tenants {
+        Tenants { on_reload: Some(tell), ..self }
     }
 
     /// The server.
@@ -273,6 +289,14 @@ impl Tenants {
     /// # Errors
     /// What is in the way; nothing has changed then.
     pub async fn reload(&self, force: bool) -> Result<Changes, TenantsError> {
+        let Some(tell) = self.on_reload else { return self.read_again(force).await };
+        tell(Reload::Begins);
+        let reloaded = self.read_again(force).await;
+        tell(Reload::Ends(&self.running.config().await));
+        reloaded
+    }
+
+    async fn read_again(&self, force: bool) -> Result<Changes, TenantsError> {
         let files = self.files()?;
         let mut beside = self.beside.lock().await;
         let new = files.plan(&files.open()?)?;

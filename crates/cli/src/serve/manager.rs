@@ -3,7 +3,7 @@
 //! | when | message |
 //! |---|---|
 //! | clients may connect | `READY=1` |
-//! | the configuration is read again | `RELOADING=1`, then `READY=1`, whether it was applied or refused |
+//! | the configuration is read again, by SIGHUP or a program | `RELOADING=1`, then `READY=1`, whether it was applied or refused |
 //! | the server ends | `STOPPING=1`; `EXTEND_TIMEOUT_USEC` while it gets on with that |
 //! | each third of `WATCHDOG_USEC` | `WATCHDOG=1`, if the threads of all devices turn, and the one that lets connections in: [`watch`] |
 

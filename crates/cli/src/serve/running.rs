@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use weir_config::{Config, ServerConfig};
 use weir_server::control::{self, Access, ControlSocket, Guard};
-use weir_server::tenants::{Files, Tenants};
+use weir_server::tenants::{Files, Reload, Tenants};
 use weir_server::{Allowed, ApplyError, BindError, Running, SocketFile, StartError, group_id};
 use weir_uring::OpenError;
 
@@ -57,7 +57,8 @@ pub(super) fn serve(
         };
         let running = started.map_err(|error| Failure::failed(&error).hint(start_hint(&error)))?;
         let running = Arc::new(running);
-        let tenants = Arc::new(Tenants::new(Arc::clone(&running), files));
+        let tenants = Tenants::new(Arc::clone(&running), files).telling(tell_manager);
+        let tenants = Arc::new(tenants);
         let mut files = running.socket_files();
         files.extend(sockets.iter().filter_map(ControlSocket::file).cloned());
         let place = |socket: &ControlSocket| match socket.file() {
@@ -79,7 +80,7 @@ pub(super) fn serve(
             origins: config.server.control_origins.clone(),
         };
         let api = tokio::spawn(control::serve(sockets, Arc::clone(&control), guard));
-        manager::ready(&serving(&running).await);
+        manager::ready(&serving(&running.config().await));
         let watch = tokio::spawn(manager::watch(Arc::clone(&running)));
         let why = loop {
             let why = tokio::select! {
@@ -92,9 +93,7 @@ pub(super) fn serve(
                 Why::Signal(signals::HANGUP) if !terminal.has_closed() => signals.was_no_end(),
                 why => break why,
             }
-            manager::reloading();
             reload::reload(&control, &tenants).await;
-            manager::ready(&serving(&running).await);
         };
         let within = config.server.drain_time;
         match why {
@@ -142,9 +141,16 @@ pub(super) fn serve(
     })
 }
 
+/// Tells the service manager of a reload.
+fn tell_manager(reload: Reload<'_>) {
+    match reload {
+        Reload::Begins => manager::reloading(),
+        Reload::Ends(config) => manager::ready(&serving(config)),
+    }
+}
+
 /// What the server does, for its service manager.
-async fn serving(running: &Running) -> String {
-    let config = running.config().await;
+fn serving(config: &Config) -> String {
     let exports = counted(config.exports.len(), "export");
     format!("serving {exports} of {}", counted(config.devices.len(), "device"))
 }
