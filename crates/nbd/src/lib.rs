@@ -135,4 +135,6 @@ pub use handshake::{
 };
 pub use reply::{ReplyFormat, ReplyHead};
 pub use session::Session;
-pub use transmission::{Broken, DRAIN_MAX, Item, Negotiated, Parsed, Transmission};
+pub use transmission::{
+    Broken, DRAIN_EXTENDED_MAX, DRAIN_MAX, Item, Negotiated, Parsed, Transmission,
+};

@@ -18,6 +18,10 @@ use crate::wire::{
 /// connection. Twice what the protocol says should never count as an attack (2^25 bytes).
 pub const DRAIN_MAX: u32 = 64 * 1024 * 1024;
 
+/// The same with extended headers, for which the protocol says that a server should close the connection above its maximum.
+/// What it says should never count as an attack is skipped all the same, where an export has a lower maximum.
+pub const DRAIN_EXTENDED_MAX: u32 = 32 * 1024 * 1024;
+
 /// Longest payload of a block status request that can be right: the length of its range, and each context once.
 const FILTER_MAX: usize = size_of::<u64>() + Context::ALL.len() * size_of::<u32>();
 
@@ -106,7 +110,7 @@ pub enum Broken {
     PayloadTooLong {
         /// What was announced.
         len: u64,
-        /// [`DRAIN_MAX`], or the export's maximum payload where that is more.
+        /// [`DRAIN_MAX`], [`DRAIN_EXTENDED_MAX`], or the export's maximum payload where that is more.
         max: u32,
     },
 }
@@ -412,7 +416,11 @@ impl Transmission {
         let is_told = head.flags & cmd_flag::PAYLOAD_LEN != 0;
         let has_payload = head.kind == cmd::WRITE || self.negotiated.extended_headers && is_told;
         let left = if has_payload { head.len } else { 0 };
-        let max = DRAIN_MAX.max(self.negotiated.block_sizes.maximum());
+        let max = match self.negotiated.extended_headers {
+            true => DRAIN_EXTENDED_MAX,
+            false => DRAIN_MAX,
+        };
+        let max = max.max(self.negotiated.block_sizes.maximum());
         match u32::try_from(left) {
             Ok(0) => Some(Item::Refused(refusal)),
             Ok(left) if left <= max => {
@@ -588,6 +596,24 @@ mod tests {
     }
 
     #[test]
+    fn with_extended_headers_a_payload_above_the_maximum_ends_the_connection() {
+        let too_far = |len| Command { offset: 1 << 40, ..command(9, Op::Write, len) };
+        for (maximum, most) in [
+            (4096, DRAIN_EXTENDED_MAX),
+            (DRAIN_EXTENDED_MAX, DRAIN_EXTENDED_MAX),
+            (2 * DRAIN_EXTENDED_MAX, 2 * DRAIN_EXTENDED_MAX),
+        ] {
+            let mut negotiated = *extended().negotiated();
+            negotiated.block_sizes = BlockSizes::new(1, 4096, maximum).unwrap();
+            for (len, goes_on) in [(most, true), (most + 1, false)] {
+                let bytes = too_far(len.into()).to_extended_bytes();
+                let item = Transmission::new(negotiated).parse(&bytes).item;
+                assert_eq!(matches!(item, Item::NeedMore { .. }), goes_on, "{maximum}: {item:?}");
+            }
+        }
+    }
+
+    #[test]
     fn no_request_is_parsed_after_the_end() {
         let mut parser = transmission(false);
         let junk = *b"GET / HTTP/1.1\r\nHost: a.b\r\n\r\n";
@@ -707,7 +733,7 @@ mod tests {
         for kind in [cmd::READ, cmd::WRITE, cmd::BLOCK_STATUS] {
             let mut bytes = command(9, Op::Write, u64::MAX).to_extended_bytes();
             bytes[7] = kind as u8;
-            let too_long = Broken::PayloadTooLong { len: u64::MAX, max: DRAIN_MAX };
+            let too_long = Broken::PayloadTooLong { len: u64::MAX, max: DRAIN_EXTENDED_MAX };
             assert_eq!(extended().parse(&bytes).item, Item::Broken(too_long));
         }
         let (magic, expected) = (REQUEST_MAGIC, EXTENDED_REQUEST_MAGIC);
