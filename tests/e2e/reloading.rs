@@ -7,6 +7,7 @@ use weir_tests::nbd::{self, Client};
 use weir_tests::{Place, Server, eventually, peer, weir};
 
 const CONFIG: &str = r#"
+    sandbox_paths = "."
     [device.disk]
     path = "memory:1M"
     [device.spare]

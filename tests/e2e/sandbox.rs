@@ -1,4 +1,4 @@
-//! What a server has given up after its start, and what it can do without that.
+//! The sandbox: a server has given up what it says, and does all the rest without that.
 
 use std::fs;
 

@@ -7,6 +7,7 @@ use weir_tests::nbd::{self, Client};
 use weir_tests::{Place, Ran, Server, eventually, peer};
 
 const CONFIG: &str = r#"
+    sandbox_paths = "."
     [device.disk]
     path = "memory:64M"
     [cgroup."/vm1"]

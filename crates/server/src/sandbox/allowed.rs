@@ -1,4 +1,4 @@
-//! What a process in the sandbox may still open.
+//! Paths that a process in the sandbox may still open, and ports that it may bind.
 
 use std::path::{Path, PathBuf};
 
@@ -28,7 +28,7 @@ pub struct Allowed {
 }
 
 impl Allowed {
-    /// What `config` names: its devices, its models and its sockets.
+    /// What `config` names: its devices, its models and its sockets; and the service's own directory.
     pub fn new(config: &Config) -> Allowed {
         let mut allowed = Allowed::default();
         for path in SYSTEM {
@@ -48,6 +48,10 @@ impl Allowed {
         }
         for path in &server.sandbox_paths {
             allowed.add(path, Purpose::Devices);
+        }
+        // What systemd calls StateDirectory= of a unit; several are divided by colons.
+        if let Some(state) = std::env::var_os("STATE_DIRECTORY") {
+            std::env::split_paths(&state).for_each(|path| allowed.add(&path, Purpose::Devices));
         }
         let sockets = [&server.socket, &server.control, &server.control_read];
         for socket in sockets.into_iter().flatten() {

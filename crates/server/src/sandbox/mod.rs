@@ -110,7 +110,7 @@ impl Missing {
     }
 
     /// The value, or a note that `what` is missing.
-    fn note<T: Clone, E: ToString>(&mut self, what: &str, result: Result<T, E>) -> Option<T> {
+    fn note<T, E: ToString>(&mut self, what: &str, result: Result<T, E>) -> Option<T> {
         result.map_err(|error| self.add(what, error.to_string())).ok()
     }
 }
@@ -128,7 +128,10 @@ fn log(status: &SandboxStatus) {
     let missing =
         status.missing.iter().map(|missing| format!("{}: {}", missing.what, missing.reason));
     let missing = missing.reduce(|all, one| format!("{all}; {one}"));
-    let capabilities = status.capabilities.as_ref().map(|kept| kept.join(" "));
+    let capabilities = status.capabilities.as_ref().map(|kept| match &kept[..] {
+        [] => "none".to_owned(),
+        kept => kept.join(" "),
+    });
     let SandboxStatus { seccomp, ring_restrictions, no_new_privs, .. } = *status;
     info!(
         landlock,
