@@ -22,6 +22,7 @@ mod hostile_control;
 mod hostile_floods;
 mod hostile_memory;
 mod hostile_replies;
+mod kernel_client;
 mod kill_and_restart;
 mod lab;
 mod libnbd_block_status;

@@ -9,7 +9,9 @@
 //! that says what did not happen. No test asserts how long something took.
 
 mod binary;
+mod debian;
 mod frozen_file_system;
+mod guest;
 mod loop_device;
 pub mod nbd;
 mod patience;
@@ -25,6 +27,7 @@ mod status;
 
 pub use binary::weir;
 pub use frozen_file_system::FrozenFileSystem;
+pub use guest::{Ended, Guest};
 pub use loop_device::LoopDevice;
 pub use patience::{PATIENCE, eventually};
 pub use peer::{Peer, peer, pypi, python, skip};

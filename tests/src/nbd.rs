@@ -67,6 +67,7 @@ pub struct Reply {
 pub struct Client {
     stream: UnixStream,
     size: u64,
+    flags: u16,
     /// Requests not answered yet, with the bytes of data that their replies bring.
     pending: BTreeMap<u64, usize>,
     next: u64,
@@ -172,7 +173,7 @@ impl Client {
         if greeting[..16] != [MAGIC.to_be_bytes(), OPTION_MAGIC.to_be_bytes()].concat() {
             return strange(format!("the greeting is {greeting:x?}"));
         }
-        let mut size = None;
+        let mut export = None;
         loop {
             let head: [u8; 20] = bytes(&mut stream)?;
             let word = |at: usize| u32::from_be_bytes(head[at..at + 4].try_into().expect("four"));
@@ -182,20 +183,28 @@ impl Client {
                 // ACK
                 (true, 1, _) => break,
                 // INFO, of type EXPORT
-                (true, 3, [0, 0, rest @ ..]) => {
-                    size = rest.first_chunk().map(|size| u64::from_be_bytes(*size));
+                (true, 3, [0, 0, size @ .., high, low]) => {
+                    let size = size.first_chunk().map(|size| u64::from_be_bytes(*size));
+                    export = size.map(|size| (size, u16::from_be_bytes([*high, *low])));
                 }
                 (true, 3, _) => {}
                 (_, kind, _) => return strange(format!("GO is answered with {kind:#x} {data:x?}")),
             }
         }
-        let Some(size) = size else { return strange("GO is answered without a size".into()) };
-        Ok(Client { stream, size, pending: BTreeMap::new(), next: 1 })
+        let Some((size, flags)) = export else {
+            return strange("GO is answered without a size".into());
+        };
+        Ok(Client { stream, size, flags, pending: BTreeMap::new(), next: 1 })
     }
 
     /// Bytes of the export.
     pub fn size(&self) -> u64 {
         self.size
+    }
+
+    /// The export's transmission flags.
+    pub fn flags(&self) -> u16 {
+        self.flags
     }
 
     /// The connection itself, to be abused.

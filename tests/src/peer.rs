@@ -89,6 +89,11 @@ pub fn pypi(package: &str, name: &str) -> Option<Peer> {
 }
 
 impl Peer {
+    /// Its path.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
     /// Runs it; returns its output.
     ///
     /// # Panics
@@ -146,7 +151,7 @@ impl Peer {
 ///
 /// # Panics
 /// With `CI=true`, where everything can be installed.
-fn missing(peer: &str) {
+pub(crate) fn missing(peer: &str) {
     let reason = format!("{peer} is not installed");
     note(&reason);
     append(&reason);

@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -26,7 +27,16 @@ pub struct Ran {
 /// When it cannot be started or does not end in time.
 #[track_caller]
 pub(crate) fn run(command: &mut Command) -> Ran {
-    start(command, Stdio::null(), |_| {})
+    run_within(command, PATIENCE)
+}
+
+/// The same, where it may take as long as `limit`.
+///
+/// # Panics
+/// As [`run`].
+#[track_caller]
+pub(crate) fn run_within(command: &mut Command, limit: Duration) -> Ran {
+    start(command, limit, Stdio::null(), |_| {})
 }
 
 /// The same, with `input` on its standard input.
@@ -36,7 +46,7 @@ pub(crate) fn run(command: &mut Command) -> Ran {
 #[track_caller]
 pub(crate) fn run_with(command: &mut Command, input: &str) -> Ran {
     let input = input.to_owned();
-    start(command, Stdio::piped(), |child| {
+    start(command, PATIENCE, Stdio::piped(), |child| {
         let mut stdin = child.stdin.take().expect("it is piped");
         // It may end without having read all of it.
         thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
@@ -44,7 +54,12 @@ pub(crate) fn run_with(command: &mut Command, input: &str) -> Ran {
 }
 
 #[track_caller]
-fn start(command: &mut Command, stdin: Stdio, feed: impl FnOnce(&mut Child)) -> Ran {
+fn start(
+    command: &mut Command,
+    limit: Duration,
+    stdin: Stdio,
+    feed: impl FnOnce(&mut Child),
+) -> Ran {
     let what = format!("{command:?}");
     let mut child = command
         .stdin(stdin)
@@ -55,8 +70,8 @@ fn start(command: &mut Command, stdin: Stdio, feed: impl FnOnce(&mut Child)) -> 
     feed(&mut child);
     let stdout = reader(child.stdout.take().expect("it is piped"));
     let stderr = reader(child.stderr.take().expect("it is piped"));
-    let status =
-        wait(&mut child).unwrap_or_else(|| panic!("{what}: still runs after {PATIENCE:?}"));
+    let status = wait_within(&mut child, limit)
+        .unwrap_or_else(|| panic!("{what}: still runs after {limit:?}"));
     let said = |reader: thread::JoinHandle<String>| reader.join().expect("it only reads");
     Ran { status, stdout: said(stdout), stderr: said(stderr) }
 }
@@ -66,12 +81,16 @@ fn start(command: &mut Command, stdin: Stdio, feed: impl FnOnce(&mut Child)) -> 
 /// # Panics
 /// When the system refuses to wait.
 pub fn wait(child: &mut Child) -> Option<ExitStatus> {
+    wait_within(child, PATIENCE)
+}
+
+fn wait_within(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
     let pid = Pid::from_child(child);
     // A process that has ended is still there until it is waited for, so its number is its own.
     let end = pidfd_open(pid, PidfdFlags::empty()).expect("a child can be watched");
-    let patience = Timespec::try_from(PATIENCE).expect("it is short");
+    let limit = Timespec::try_from(limit).expect("it is short");
     let ended = loop {
-        match poll(&mut [PollFd::new(&end, PollFlags::IN)], Some(&patience)) {
+        match poll(&mut [PollFd::new(&end, PollFlags::IN)], Some(&limit)) {
             Err(rustix::io::Errno::INTR) => {}
             ended => break ended.expect("a child can be waited for"),
         }
