@@ -117,7 +117,7 @@ impl Guest {
     pub fn program(&self, from: &Path) {
         let name = from.file_name().expect("a program has a name").to_string_lossy();
         self.file(from, &format!("/bin/{name}"));
-        // It may be unstripped: a hundred times as large.
+        // Information for debuggers would fill most of the memory.
         let _ = Command::new("strip").arg(self.root.join("bin").join(&*name)).output();
         // Says "not a dynamic executable" of one that needs none.
         let needed = run(Command::new("ldd").arg(from)).stdout;
