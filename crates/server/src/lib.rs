@@ -20,6 +20,7 @@ mod seats;
 mod serve;
 pub mod status;
 pub mod tenants;
+pub mod tls;
 mod unix_socket;
 mod vsock;
 
