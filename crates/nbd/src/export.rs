@@ -48,6 +48,11 @@ pub trait Exports {
         Ok(())
     }
 
+    /// What this connection may do with `export`.
+    fn features(&self, export: &Export) -> Features {
+        export.features
+    }
+
     /// A client has chosen `export` for transmission, and is told nothing yet: whether it may, or words why not.
     ///
     /// # Errors

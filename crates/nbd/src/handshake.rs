@@ -5,7 +5,7 @@ use std::mem;
 use zerocopy::FromBytes;
 
 use crate::context::{Context, Contexts};
-use crate::export::{Denial, Export, ExportId, Exports, TransmissionFlags};
+use crate::export::{Denial, Export, ExportId, Exports, Features, TransmissionFlags};
 use crate::option_data::{ContextRequest, Flaw, InfoRequest, export_name};
 use crate::option_reply::OptionReplies;
 use crate::partial::Partial;
@@ -428,7 +428,7 @@ impl Handshake {
         if let Err(words) = exports.admit(export) {
             return close(CloseReason::NotAdmitted(words));
         }
-        let negotiated = self.negotiated(export, false);
+        let negotiated = self.negotiated(export, exports.features(export), false);
         replies.export_name(negotiated.size, negotiated.flags, self.zeroes);
         Err(End::Transmission(negotiated))
     }
@@ -454,7 +454,8 @@ impl Handshake {
         {
             return refuse((rep::ERR_POLICY, words), replies);
         }
-        let negotiated = self.negotiated(export, request.wants_block_size);
+        let negotiated =
+            self.negotiated(export, exports.features(export), request.wants_block_size);
         replies.info_export(negotiated.size, negotiated.flags);
         if request.wants_name {
             replies.info_name(export);
@@ -515,13 +516,13 @@ impl Handshake {
         Ok(Expect::OptionHeader)
     }
 
-    /// What is agreed on for `export`, with a client that is told its block sizes or is not.
-    fn negotiated(&self, export: &Export, is_told_sizes: bool) -> Negotiated {
+    /// What is agreed on for `export`, with a client that may use `features` of it and is told its block sizes or is not.
+    fn negotiated(&self, export: &Export, features: Features, is_told_sizes: bool) -> Negotiated {
         let (extended_headers, structured_replies) =
             (self.extended_headers, self.structured_replies);
         let contexts = self.contexts.filter(|(id, _)| *id == export.id);
         let contexts = contexts.map_or(Contexts::NONE, |(_, contexts)| contexts);
-        let mut flags = export.features.transmission_flags(structured_replies);
+        let mut flags = features.transmission_flags(structured_replies);
         if extended_headers && !contexts.is_empty() {
             flags = flags.with(TransmissionFlags::BLOCK_STATUS_PAYLOAD);
         }

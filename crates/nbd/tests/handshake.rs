@@ -568,3 +568,34 @@ fn an_export_that_a_client_may_not_use_tells_it_nothing() {
         }
     }
 }
+
+/// Exports that this client may only read.
+struct Readable(Vec<Export>);
+
+impl Exports for Readable {
+    fn find(&self, name: &str) -> Option<&Export> {
+        self.0.find(name)
+    }
+
+    fn list(&self, visit: &mut dyn FnMut(&Export)) {
+        self.0.list(visit);
+    }
+
+    fn features(&self, export: &Export) -> Features {
+        Features { read_only: true, ..export.features }
+    }
+}
+
+#[test]
+fn a_client_is_told_what_it_may_do_itself() {
+    let exports = Readable(exports());
+    for (number, data) in [(opt::EXPORT_NAME, b"vm1".to_vec()), (opt::GO, info_data("vm1", &[]))] {
+        let (mut session, mut out) = (session(3), Vec::new());
+        let progress = session.handle_handshake(&option(number, &data), &exports, &mut out);
+        let HandshakeState::Transmission(negotiated) = progress.state else {
+            panic!("{progress:?}")
+        };
+        assert!(negotiated.flags.contains(TransmissionFlags::READ_ONLY));
+        assert!(!negotiated.flags.contains(TransmissionFlags::TRIM));
+    }
+}
