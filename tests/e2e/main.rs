@@ -62,6 +62,8 @@ mod slow_writers;
 mod socket_activation;
 mod starting;
 mod tenants;
+mod tls;
+mod tls_access;
 mod vanishing_clients;
 mod vsock;
 mod waits_add_up;

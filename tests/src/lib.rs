@@ -8,6 +8,7 @@
 //! Nothing here sleeps to let something happen: every wait is for an event, and ends after [`PATIENCE`] with a panic
 //! that says what did not happen. No test asserts how long something took.
 
+mod authority;
 mod binary;
 mod debian;
 mod frozen_file_system;
@@ -24,7 +25,9 @@ mod server;
 mod service_manager;
 mod small_file_system;
 mod status;
+pub mod tls_client;
 
+pub use authority::{Authority, Certified};
 pub use binary::weir;
 pub use frozen_file_system::FrozenFileSystem;
 pub use guest::{Ended, Guest};

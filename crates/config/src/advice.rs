@@ -1,12 +1,35 @@
-//! Warnings about a device's settings that are valid, and cost more than they may be worth.
+//! Warnings about settings that are valid, and likely not what is meant.
 
 use weir_engine::SchedulerKind;
 use weir_engine::settings::BfqSettings;
 
-use crate::model::DeviceConfig;
+use crate::model::{Config, DeviceConfig, PeerConfig, TlsMode};
 
 /// Least depth with which a device queues commands for BFQ.
 const DEPTH_QUEUEING: u32 = 4;
+
+impl Config {
+    /// Sentences that tell of settings that are valid, and likely not what is meant.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings: Vec<String> =
+            self.devices.iter().flat_map(DeviceConfig::warnings).collect();
+        if self.tls.is_some() && self.server.tls == TlsMode::Off {
+            warnings
+                .push("tls: NBD does not use it; say `tls = \"required\"` under [server]".into());
+        }
+        let asks = self.server.tls != TlsMode::Off
+            && self.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+        for peer in self.peers.iter().filter(|peer| !asks && !peer.certificate.is_empty()) {
+            let PeerConfig { name, .. } = peer;
+            warnings.push(format!(
+                "peer {name}: no client shows a certificate: it takes `tls` and `client_ca`"
+            ));
+        }
+        let exports = || self.exports.iter().map(|export| export.name.as_str());
+        warnings.extend(self.peers.iter().flat_map(|peer| peer.warnings(exports())));
+        warnings
+    }
+}
 
 impl DeviceConfig {
     /// Sentences that tell where idling is likely to cost more than it protects: what is set, what follows, and what to set
@@ -59,6 +82,17 @@ mod tests {
         );
         let config = Config::from_str("weir.toml", &text).expect("a valid configuration");
         config.devices[0].warnings()
+    }
+
+    #[test]
+    fn what_is_likely_not_meant_is_told() {
+        let text = "[tls]\ncertificate = 'c'\nkey = 'k'\n[device.d]\npath = 'memory:1M'\n\
+                    [export.vm1]\ndevice = 'd'\ncgroup = '/'\n[peer.a]\ncertificate = '*'\nexports = ['vm1', 'vm2', 'x-*']\n";
+        let config = Config::from_str("weir.toml", text).expect("a valid configuration");
+        let warnings = config.warnings();
+        assert!(warnings[0].starts_with("tls: "), "{warnings:?}");
+        assert!(warnings[1].starts_with("peer a: no client shows"), "{warnings:?}");
+        assert_eq!(warnings[2..], ["peer a: there is no export \"vm2\""]);
     }
 
     #[test]

@@ -12,22 +12,32 @@ use crate::statement::{Described, Statement};
 pub enum SectionKind {
     /// `[server]`.
     Server,
+    /// `[tls]`.
+    Tls,
     /// `[device.NAME]`.
     Device,
     /// `[cgroup."/PATH"]`.
     Cgroup,
     /// `[export.NAME]`.
     Export,
+    /// `[peer.NAME]`.
+    Peer,
 }
 
 impl SectionKind {
+    /// Those of which there may be several, each with a name.
+    pub(crate) const NAMED: [SectionKind; 4] =
+        [SectionKind::Device, SectionKind::Cgroup, SectionKind::Export, SectionKind::Peer];
+
     /// As files call it.
     pub const fn name(self) -> &'static str {
         match self {
             SectionKind::Server => "server",
+            SectionKind::Tls => "tls",
             SectionKind::Device => "device",
             SectionKind::Cgroup => "cgroup",
             SectionKind::Export => "export",
+            SectionKind::Peer => "peer",
         }
     }
 }
@@ -39,7 +49,7 @@ impl SectionKind {
 pub struct Difference {
     /// The section's kind.
     pub section: SectionKind,
-    /// Its name; empty for `[server]`, and for the default export.
+    /// Its name; empty for `[server]` and `[tls]`, and for the default export.
     pub name: String,
     /// What has changed.
     #[serde(flatten)]
@@ -62,7 +72,8 @@ pub enum Change {
     },
     /// A key has another value; one that is not said has its default.
     Changed {
-        /// The key, with the names of tables in the section: `io.max`, `price.flush.ios`.
+        /// The key, with the names of tables in the section: `io.max`, `price.flush.ios`. `after` of a peer is the one that
+        /// comes before it.
         key: String,
         /// The device that the value is for, where a key has one for each.
         device: Option<String>,
@@ -85,7 +96,7 @@ pub struct KeyValue {
 }
 
 /// All differences between `old` and `new`: by kind of section, then by name; keys in the order of the documentation. A
-/// default that is said is no difference from one that is not, and neither is another order of sections. Empty for
+/// default that is said is no difference from one that is not, and neither is another order of sections, but of peers. Empty for
 /// configurations of which a server does the same.
 ///
 /// O(n log n) for n sections.
@@ -150,9 +161,14 @@ impl Section<'_> {
 
 impl<'c> Side<'c> {
     fn of(config: &'c Config) -> Side<'c> {
-        let Config { server, devices, cgroups, exports } = config;
+        let Config { server, tls, devices, cgroups, exports, peers } = config;
         let server =
             Section { kind: SectionKind::Server, name: "", described: Described::Server(server) };
+        let tls = tls.iter().map(|tls| Section {
+            kind: SectionKind::Tls,
+            name: "",
+            described: Described::Tls(tls),
+        });
         let devices = devices.iter().map(|device| Section {
             kind: SectionKind::Device,
             name: &device.name,
@@ -168,8 +184,19 @@ impl<'c> Side<'c> {
             name: &export.name,
             described: Described::Export(export),
         });
-        let mut sections: Vec<Section<'c>> =
-            std::iter::once(server).chain(devices).chain(cgroups).chain(exports).collect();
+        let before = std::iter::once(None).chain(peers.iter().map(|peer| Some(peer.name.as_str())));
+        let peers = peers.iter().zip(before).map(|(peer, before)| Section {
+            kind: SectionKind::Peer,
+            name: &peer.name,
+            described: Described::Peer(peer, before),
+        });
+        let mut sections: Vec<Section<'c>> = std::iter::once(server)
+            .chain(tls)
+            .chain(devices)
+            .chain(cgroups)
+            .chain(exports)
+            .chain(peers)
+            .collect();
         sections.sort_by(|a, b| (a.kind, a.name).cmp(&(b.kind, b.name)));
         Side { config, sections }
     }
@@ -242,7 +269,7 @@ impl fmt::Display for Difference {
             Change::Changed { .. } => '~',
         };
         write!(f, "{sign} {}", self.section.name())?;
-        if self.section != SectionKind::Server {
+        if SectionKind::NAMED.contains(&self.section) {
             write!(f, " {}", plain(&self.name))?;
         }
         match &self.change {
@@ -290,6 +317,10 @@ mod tests {
         let unless = |key: &str, line: &str| {
             if keys.lines().any(|line| line.starts_with(key)) { String::new() } else { line.into() }
         };
+        let of_tls = |key: &str, line: &str| match kind {
+            "tls" => unless(key, line),
+            _ => line.to_owned(),
+        };
         let path = match kind {
             "device" if keys.contains("direct") => "path = \"/srv/x.img\"".into(),
             "device" => unless("path", "path = \"memory:64M\""),
@@ -300,19 +331,23 @@ mod tests {
             _ => ("device = \"d\"".into(), "cgroup = \"/c\"".into()),
         };
         let text = format!(
-            "[server]\n{}\n[device.d]\n{path}\n{}\n[device.d2]\npath = \"memory:1M\"\n[cgroup.\"/c\"]\n{}\n\
-             [export.e]\n{device}\n{cgroup}\n{}\n",
+            "[server]\n{}\n[tls]\n{}\n{}\n{}\n[device.d]\n{path}\n{}\n[device.d2]\npath = \"memory:1M\"\n[cgroup.\"/c\"]\n{}\n\
+             [export.e]\n{device}\n{cgroup}\n{}\n[peer.p]\n{}\n",
             of("server"),
+            of_tls("certificate", "certificate = '/c'"),
+            of_tls("key", "key = '/k'"),
+            of("tls"),
             of("device"),
             of("cgroup"),
             of("export"),
+            of("peer"),
         );
         Config::from_str("x", &text).unwrap_or_else(|errors| panic!("{errors}"))
     }
 
     /// Keys of sections, and for each what it may be instead of its default, and what instead of that. Where a key needs
     /// another one, both have it.
-    const VALUES: [(&str, &str, &str, &str); 79] = [
+    const VALUES: [(&str, &str, &str, &str); 93] = [
         ("server", "socket", "socket = '/a'", "socket = '/b'"),
         ("server", "socket_mode", "socket_mode = '660'", "socket_mode = '666'"),
         ("server", "listen", "listen = '127.0.0.1:1'", "listen = ['[::1]:2', 'vsock:1:7']"),
@@ -341,6 +376,25 @@ mod tests {
         ),
         ("server", "max_cgroups", "max_cgroups = 7", "max_cgroups = 8"),
         ("server", "log", "log = 'json'", "log = 'text'"),
+        ("server", "tls", "tls = 'allowed'", "tls = 'required'"),
+        ("tls", "certificate", "certificate = '/a'", "certificate = '/b'"),
+        ("tls", "key", "key = '/a'", "key = '/b'"),
+        ("tls", "client_ca", "client_ca = '/a'", "client_ca = '/b'"),
+        (
+            "tls",
+            "require_client_certificate",
+            "client_ca = '/a'\nrequire_client_certificate = true",
+            "client_ca = '/a'\nrequire_client_certificate = false",
+        ),
+        ("tls", "crl", "client_ca = '/a'\ncrl = '/b'", "client_ca = '/a'\ncrl = '/c'"),
+        ("tls", "threads", "threads = 1", "threads = 3"),
+        ("peer", "uid", "uid = 7", "uid = [7, 8]"),
+        ("peer", "gid", "gid = 7", "gid = 8"),
+        ("peer", "address", "address = '10.0.0.0/8'", "address = ['10.0.0.0/8', '::1']"),
+        ("peer", "certificate", "certificate = 'a'", "certificate = ['*.b', '*']"),
+        ("peer", "exports", "exports = 'e'", "exports = ['e', 'f-*']"),
+        ("peer", "cgroup", "cgroup = '/c'", "cgroup = '/'"),
+        ("peer", "read_only", "read_only = true", "read_only = false"),
         ("server", "log_level", "log_level = 'warn'", "log_level = 'debug'"),
         ("server", "sandbox", "sandbox = 'on'", "sandbox = 'off'"),
         ("server", "sandbox_paths", "sandbox_paths = '/a'", "sandbox_paths = ['/a', '/b']"),
@@ -452,6 +506,8 @@ mod tests {
             ("device", crate::device::KEYS.as_slice()),
             ("cgroup", crate::cgroup::KEYS.as_slice()),
             ("export", crate::export::KEYS.as_slice()),
+            ("tls", crate::tls::KEYS.as_slice()),
+            ("peer", crate::peer::KEYS.as_slice()),
         ] {
             keys.extend(names.iter().map(|name| (kind, (*name).to_owned())));
         }
@@ -485,8 +541,6 @@ mod tests {
     #[test]
     fn each_key_of_the_grammar_makes_a_difference_that_names_it() {
         let mut known = grammar();
-        // It has one value only.
-        assert!(known.remove(&("server", "tls".into())));
         for (section, key, one, other) in
             VALUES.into_iter().chain([("export", "max_connections", "max_connections = 1", "")])
         {
@@ -510,7 +564,7 @@ mod tests {
             (
                 "server",
                 "socket_mode = '600'\nlisten = []\nallow_remote = false\nexit_last = false\ndrain_time = '10000ms'\n\
-                 max_connections = 1024\nmax_connections_per_client = 256\nmax_cgroups = 10000\ntls = 'none'",
+                 max_connections = 1024\nmax_connections_per_client = 256\nmax_cgroups = 10000\ntls = 'off'",
             ),
             (
                 "device",
@@ -523,6 +577,8 @@ mod tests {
                 "'io.max' = '* riops=max'\n'io.weight' = ['100', 'd default']\n'io.prio.class' = 'no-change'\n\
                  'io.bfq.low_latency' = 'inherit'\n'io.watermark' = 'inherit'\n'io.limiter' = 'pace'",
             ),
+            ("tls", "require_client_certificate = false\nthreads = 2"),
+            ("peer", "read_only = false"),
             ("export", "read_only = false\nrange = '0..'\ndescription = ''"),
         ] {
             let mut silent = config(section, "");
@@ -537,11 +593,34 @@ mod tests {
     }
 
     #[test]
+    fn another_order_of_peers_is_a_difference() {
+        let config = |peers: &[&str]| {
+            let peers: String = peers.iter().map(|peer| format!("[peer.{peer}]\n")).collect();
+            let text = format!(
+                "[device.d]\npath = 'memory:1M'\n[export.e]\ndevice = 'd'\ncgroup = '/'\n{peers}"
+            );
+            Config::from_str("x", &text).unwrap()
+        };
+        let lines = |old: &[&str], new: &[&str]| -> Vec<String> {
+            let differences = difference(&config(old), &config(new));
+            differences.iter().map(ToString::to_string).collect()
+        };
+        assert_eq!(lines(&["b", "a"], &["b", "a"]), [""; 0]);
+        assert_eq!(
+            lines(&["a", "b"], &["b", "a"]),
+            ["~ peer a after: - -> b", "~ peer b after: a -> -"]
+        );
+        assert_eq!(lines(&["a", "c"], &["a", "b", "c"]), ["+ peer b", "~ peer c after: a -> b"]);
+        let printed = config(&["b", "a"]).to_toml();
+        assert_eq!(Config::from_str("y", &printed).as_ref(), Ok(&config(&["b", "a"])), "{printed}");
+    }
+
+    #[test]
     fn differences_are_lines_and_records() {
         let old = config("cgroup", "'io.max' = 'd riops=100'\n'io.weight' = 'd2 7'");
         let text = "[device.d]\npath = 'memory:64M'\n[cgroup.'/c']\n'io.max' = 'd riops=200'\n\
                     [cgroup.'/n']\n'io.max' = '* rbps=1'\n[export.'']\ndevice = 'd'\ncgroup = '/n'\ndescription = ' '\n\
-                    [export.e]\ndevice = 'd'\ncgroup = '/c'\n";
+                    [export.e]\ndevice = 'd'\ncgroup = '/c'\n[tls]\ncertificate = '/c'\nkey = '/k'\n[peer.p]\n";
         let new = Config::from_str("y", text).unwrap();
         let lines = |old: &Config, new: &Config| -> Vec<String> {
             difference(old, new).iter().map(ToString::to_string).collect()

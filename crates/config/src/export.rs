@@ -46,9 +46,7 @@ pub(crate) fn read_all(
         let hint = "add `[export.NAME]` with `device = \"...\"` and `cgroup = \"/...\"`; the name may be \"\"";
         report.add(Problem::of_all("no export is configured").hint(hint.to_owned()));
     }
-    let section = root.section("cgroup", report);
-    let removed = section.map(|section| section.removed()).unwrap_or_default();
-    let known = Known { paths: Known::paths(cgroups), removed };
+    let known = Known::new(root, cgroups, report);
     entries.into_iter().filter_map(|entry| read(entry, devices, &known, report)).collect()
 }
 
@@ -173,20 +171,30 @@ fn removed_by(file: &str) -> String {
 }
 
 /// The cgroups that exist: those listed and those above them.
-struct Known<'c> {
+pub(crate) struct Known<'c> {
     paths: BTreeSet<&'c str>,
     /// Those that a later file takes away, each with that file's name.
     removed: BTreeMap<Cow<'c, str>, Layer<'c>>,
 }
 
 impl<'c> Known<'c> {
+    pub(crate) fn new(
+        root: &Section<'c>,
+        cgroups: &'c [CgroupConfig],
+        report: &mut Report,
+    ) -> Known<'c> {
+        let section = root.section("cgroup", report);
+        let removed = section.map(|section| section.removed()).unwrap_or_default();
+        Known { paths: Known::paths(cgroups), removed }
+    }
+
     fn paths(cgroups: &'c [CgroupConfig]) -> BTreeSet<&'c str> {
         cgroups.iter().map(|cgroup| cgroup.path.as_str()).collect()
     }
 
     /// An export may be in the root, which has no limits, but not in a cgroup that nothing is said about: a slip of
     /// the pen would leave it without limits.
-    fn find(&self, text: &Text, report: &mut Report) -> Option<Path> {
+    pub(crate) fn find(&self, text: &Text, report: &mut Report) -> Option<Path> {
         let path = match cgroup::path(&text.value) {
             Ok(path) => path,
             Err((message, meant)) => {

@@ -47,6 +47,8 @@ mod listen;
 mod load;
 mod model;
 mod model_file;
+mod network;
+mod peer;
 mod print;
 mod render;
 mod report;
@@ -57,6 +59,7 @@ mod size_guard;
 mod source;
 mod statement;
 mod table;
+mod tls;
 mod validate;
 mod value;
 
@@ -68,8 +71,9 @@ pub use limiter::parse_limiter;
 pub use listen::ListenAddress;
 pub use model::{
     Backend, BlockSize, CgroupConfig, Config, DeviceConfig, DeviceLimits, DeviceRange, Direct,
-    ExportConfig, LogFormat, LogLevel, Sandbox, ServerConfig,
+    ExportConfig, LogFormat, LogLevel, PeerConfig, Sandbox, ServerConfig, TlsConfig, TlsMode,
 };
 pub use model_file::DeviceModel;
+pub use network::{Network, NetworkError};
 pub use schema::schema;
 pub use single::SingleExport;

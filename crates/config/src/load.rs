@@ -17,7 +17,7 @@ use crate::report::{Problem, Report};
 use crate::size_guard::{MARKS_MAX, marks};
 use crate::source::{Layer, Source};
 use crate::table::Section;
-use crate::{cgroup, device, export, server};
+use crate::{cgroup, device, export, peer, server, tls};
 
 /// Most bytes, over all files.
 pub(crate) const FILE_MAX: usize = 16 << 20;
@@ -62,14 +62,15 @@ impl Config {
         let config = texts.read(&Files::Plan(beside(path)))?;
         let parsed = parse(borrowed(&files));
         let mut origins = BTreeMap::new();
-        for kind in [SectionKind::Device, SectionKind::Cgroup, SectionKind::Export] {
+        for kind in SectionKind::NAMED {
             for (name, section) in parsed.sections(kind.name()) {
                 origins.insert((kind, name), origin(&section));
             }
         }
-        let server = parsed.alone(SectionKind::Server.name());
-        origins
-            .extend(server.map(|section| ((SectionKind::Server, String::new()), origin(&section))));
+        for kind in [SectionKind::Server, SectionKind::Tls] {
+            let alone = parsed.alone(kind.name());
+            origins.extend(alone.map(|section| ((kind, String::new()), origin(&section))));
+        }
         Ok(config.to_toml_with(|kind, name| origins.get(&(kind, name.to_owned())).cloned()))
     }
 
@@ -319,12 +320,14 @@ fn first_error(text: &str) -> Parsed<'_> {
 }
 
 fn config(root: &Section<'_>, files: &Files, report: &mut Report) -> Option<Config> {
-    root.allow(&["server", "device", "cgroup", "export"], report);
-    let server = server::read(root, files, report);
+    root.allow(&["server", "tls", "device", "cgroup", "export", "peer"], report);
+    let tls = tls::read(root, files, report);
+    let server = server::read(root, tls.as_ref(), files, report);
     let devices = device::read_all(root, files, report);
     let cgroups = cgroup::read_all(root, &devices, report);
     let exports = export::read_all(root, &devices, &cgroups, report);
-    Some(Config { server, devices: devices.configs, cgroups, exports })
+    let peers = peer::read_all(root, &cgroups, report);
+    Some(Config { server, tls, devices: devices.configs, cgroups, exports, peers })
 }
 
 /// A syntax error of the parser: the problem in its first line, expectations in the others.

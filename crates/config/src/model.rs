@@ -7,11 +7,15 @@ use crate::listen::ListenAddress;
 use weir_engine::settings::{LowLatency, PrioClass};
 use weir_engine::{LimiterKind, Limits, Path, PerDimension, Watermark, Weight};
 
+use crate::network::Network;
+
 /// All of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
     /// `[server]`.
     pub server: ServerConfig,
+    /// `[tls]`.
+    pub tls: Option<TlsConfig>,
     /// `[device.NAME]`, in the order of the file; at least one.
     pub devices: Vec<DeviceConfig>,
     /// `[cgroup."/PATH"]`, sorted by path, so that parents that are listed come before their children. Parents need
@@ -19,6 +23,9 @@ pub struct Config {
     pub cgroups: Vec<CgroupConfig>,
     /// `[export.NAME]`, in the order of the file; at least one.
     pub exports: Vec<ExportConfig>,
+    /// `[peer.NAME]`, in the order of the file: the first that a client is counts. Where there is none, every client may use
+    /// every export.
+    pub peers: Vec<PeerConfig>,
 }
 
 /// Where the server listens.
@@ -33,6 +40,8 @@ pub struct ServerConfig {
     /// `allow_remote`: whether `listen` may name addresses that other machines can reach, virtual ones included; off by
     /// default.
     pub allow_remote: bool,
+    /// `tls`: whether connections of `listen` are encrypted; off by default. Needs `[tls]`.
+    pub tls: TlsMode,
     /// `control`: the Unix socket for `weir status` and `weir set`.
     pub control: Option<PathBuf>,
     /// `control_mode`: the mode of that socket's file; 0o600 by default.
@@ -94,6 +103,67 @@ impl Sandbox {
     pub fn name(self) -> &'static str {
         Sandbox::NAMES.into_iter().find(|(_, other)| *other == self).map_or("", |(name, _)| name)
     }
+}
+
+/// Encryption of NBD connections.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum TlsMode {
+    /// None.
+    #[default]
+    Off,
+    /// As the client likes.
+    Allowed,
+    /// Over TCP nothing is served without it.
+    Required,
+}
+
+impl TlsMode {
+    /// All of them, by name.
+    pub const NAMES: [(&'static str, TlsMode); 3] =
+        [("off", TlsMode::Off), ("allowed", TlsMode::Allowed), ("required", TlsMode::Required)];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        TlsMode::NAMES.into_iter().find(|(_, other)| *other == self).map_or("", |(name, _)| name)
+    }
+}
+
+/// Certificates, and the threads that encrypt.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TlsConfig {
+    /// `certificate`: PEM file of the server's certificate and those between it and its CA.
+    pub certificate: PathBuf,
+    /// `key`: PEM file of its private key.
+    pub key: PathBuf,
+    /// `client_ca`: PEM file of the CAs whose clients are known; without it they are not asked for a certificate.
+    pub client_ca: Option<PathBuf>,
+    /// `require_client_certificate`: whether a client without one is refused; by default where there is a `client_ca`.
+    pub require_client_certificate: bool,
+    /// `crl`: PEM file of revoked certificates of clients.
+    pub crl: Option<PathBuf>,
+    /// `threads`: threads that encrypt connections; 1 to 64, 2 by default.
+    pub threads: u32,
+}
+
+/// Clients and what they may use. A client is one of them if it has one of the values of each list that is not empty.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PeerConfig {
+    /// The name after `peer.`, for the log.
+    pub name: String,
+    /// `uid`: users of processes on Unix sockets.
+    pub uid: Vec<u32>,
+    /// `gid`: their groups.
+    pub gid: Vec<u32>,
+    /// `address`: addresses on TCP.
+    pub address: Vec<Network>,
+    /// `certificate`: common or DNS names of certificates, `*.` and the end of one, or `*` for any.
+    pub certificate: Vec<String>,
+    /// `exports`: names, or beginnings with `*` after them; `None` is all.
+    pub exports: Option<Vec<String>>,
+    /// `cgroup`: of its connections; `None` is the export's.
+    pub cgroup: Option<Path>,
+    /// `read_only`: refuse writes.
+    pub read_only: bool,
 }
 
 /// Format of a server's log.

@@ -18,12 +18,16 @@ impl Config {
         &self,
         mut comment: impl FnMut(SectionKind, &str) -> Option<String>,
     ) -> String {
-        let Config { server, devices, cgroups, exports } = self;
+        let Config { server, tls, devices, cgroups, exports, peers } = self;
         let mut document = DocumentMut::new();
         let mut printer = Printer { config: self, is_first: true, comment: &mut comment };
         let server = printer.section(SectionKind::Server, "", Described::Server(server));
         if !server.is_empty() {
             document.insert(SectionKind::Server.name(), Item::Table(server));
+        }
+        if let Some(tls) = tls {
+            let tls = printer.section(SectionKind::Tls, "", Described::Tls(tls));
+            document.insert(SectionKind::Tls.name(), Item::Table(tls));
         }
         let devices = devices
             .iter()
@@ -40,6 +44,11 @@ impl Config {
             .map(|export| (export.name.as_str(), Described::Export(export)))
             .collect::<Vec<_>>();
         printer.sections(&mut document, SectionKind::Export, exports);
+        let peers = peers
+            .iter()
+            .map(|peer| (peer.name.as_str(), Described::Peer(peer, None)))
+            .collect::<Vec<_>>();
+        printer.sections(&mut document, SectionKind::Peer, peers);
         document.to_string()
     }
 }

@@ -10,9 +10,10 @@ use weir_text::BfqKey;
 
 use crate::cgroup::CGROUPS_MAX;
 use crate::device::{DEPTH_MAX, PRICE_IOS_MAX, QUEUE_MAX};
-use crate::model::{LogFormat, LogLevel, Sandbox};
+use crate::model::{LogFormat, LogLevel, Sandbox, TlsMode};
 use crate::server::CONNECTIONS_MAX;
 use crate::table::Level;
+use crate::tls::THREADS_MAX;
 
 /// A key, its type, and what it is.
 type Key = (&'static str, Value, String);
@@ -26,9 +27,11 @@ pub fn schema() -> Value {
     let mut schema = object(
         [
             key("server", object(server(), Level::Settings), "Where the server listens"),
+            key("tls", object(tls(), Level::Settings), "Certificates"),
             key("device", named(device()), "Devices, by name"),
             key("cgroup", named(cgroup()), "Cgroups, by path, such as \"/vms/db\""),
             key("export", named(export()), "Exports, by the name that clients ask for"),
+            key("peer", named(peer()), "Clients and what they may use; the first that fits counts"),
         ],
         Level::Top,
     );
@@ -95,7 +98,7 @@ fn server() -> Vec<Key> {
         key("socket_mode", text(), "Mode of that socket's file, as \"660\""),
         key("listen", texts(), "Addresses for NBD, as \"127.0.0.1:10809\" or \"vsock:10809\""),
         key("allow_remote", switch(), "Whether `listen` may be reached from other machines"),
-        key("tls", word(["none"]), "There is no TLS yet"),
+        key("tls", word(TlsMode::NAMES.map(|(name, _)| name)), "Encryption of `listen`"),
         key("control", text(), "Unix socket of the control API that takes changes"),
         key("control_mode", text(), "Mode of that socket's file"),
         key("control_group", text(), "Its group, by name or number"),
@@ -117,6 +120,29 @@ fn server() -> Vec<Key> {
             "Of these, as many as one process or address may have",
         ),
         key("max_cgroups", number(1, CGROUPS_MAX as u32), "Cgroups of a device"),
+    ]
+}
+
+fn tls() -> Vec<Key> {
+    vec![
+        key("certificate", text(), "PEM file of the server's certificate"),
+        key("key", text(), "PEM file of its private key"),
+        key("client_ca", text(), "PEM file of the CAs whose clients are known"),
+        key("require_client_certificate", switch(), "Refuse clients without a certificate"),
+        key("crl", text(), "PEM file of revoked certificates of clients"),
+        key("threads", number(1, THREADS_MAX), "Threads that encrypt"),
+    ]
+}
+
+fn peer() -> Vec<Key> {
+    vec![
+        key("uid", amounts(), "Users of processes on Unix sockets"),
+        key("gid", amounts(), "Their groups"),
+        key("address", texts(), "Addresses on TCP, as \"10.0.0.0/8\""),
+        key("certificate", texts(), "Names of certificates, as \"vm1.example\" or \"*.example\""),
+        key("exports", texts(), "What it may use, as \"vm1\" or \"vm-*\"; all, if left out"),
+        key("cgroup", text(), "The cgroup of its connections, instead of the export's"),
+        key("read_only", switch(), "Refuse writes"),
     ]
 }
 

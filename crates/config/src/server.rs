@@ -8,7 +8,7 @@ use weir_units::Nanos;
 use crate::backend::Files;
 use crate::cgroup::CGROUPS_MAX;
 use crate::listen::ListenAddress;
-use crate::model::{LogFormat, LogLevel, Sandbox, ServerConfig};
+use crate::model::{LogFormat, LogLevel, Sandbox, ServerConfig, TlsConfig, TlsMode};
 use crate::report::Report;
 use crate::source::Text;
 use crate::table::Section;
@@ -63,6 +63,7 @@ impl Default for ServerConfig {
             socket_mode: ServerConfig::SOCKET_MODE,
             listen: Vec::new(),
             allow_remote: false,
+            tls: TlsMode::Off,
             control: None,
             control_mode: ServerConfig::SOCKET_MODE,
             control_group: None,
@@ -116,22 +117,28 @@ impl ServerConfig {
 }
 
 /// Reads `[server]`.
-pub(crate) fn read(root: &Section<'_>, files: &Files, report: &mut Report) -> ServerConfig {
+pub(crate) fn read(
+    root: &Section<'_>,
+    tls: Option<&TlsConfig>,
+    files: &Files,
+    report: &mut Report,
+) -> ServerConfig {
     let mut server = ServerConfig::default();
     let Some(section) = root.section("server", report) else { return server };
     section.allow(&KEYS, report);
     let allow_remote = section.switch("allow_remote", report).unwrap_or(false);
     server.allow_remote = allow_remote;
-    if let Some(text) = section.text("tls", report)
-        && text.value != "none"
-    {
-        let hint = Some(
-            "write \"none\", or leave it out; put a tunnel in front for remote clients".into(),
-        );
-        report.refuse(&text, "there is no TLS yet", hint);
+    if let Some(text) = section.text("tls", report) {
+        server.tls = named(&TlsMode::NAMES, &text, report).unwrap_or_default();
+        if server.tls != TlsMode::Off && root.get("tls").is_none() {
+            let hint = "add `[tls]` with `certificate = \"...\"` and `key = \"...\"`".to_owned();
+            report.refuse(&text, "TLS needs a certificate", Some(hint));
+        }
     }
+    let knows_clients =
+        server.tls == TlsMode::Required && tls.is_some_and(|tls| tls.require_client_certificate);
     for text in section.get("listen").map(|entry| entry.texts(report)).unwrap_or_default() {
-        listen(&mut server, &text, allow_remote, "allow_remote = true", report);
+        listen(&mut server, &text, allow_remote || knows_clients, "allow_remote = true", report);
     }
     server.socket = section.text("socket", report).and_then(|text| unix(&text, files, report));
     if let Some(text) = section.text("socket_mode", report) {
@@ -333,13 +340,18 @@ pub(crate) fn listen(
 ) {
     let Some(address) = ListenAddress::read(text, report) else { return };
     if let (Some(others), false) = (address.reached_from(), allow_remote) {
-        let message = format!("{address} can be reached from {others}, and there is no TLS yet");
+        let message =
+            format!("{address} can be reached from {others}, and clients need no certificate");
         let (alone, all) = match address {
             ListenAddress::Tcp(_) => ("127.0.0.1", "everyone on that network"),
             ListenAddress::Vsock { .. } => ("a Unix socket", "all of them"),
         };
+        let tls = match permission.starts_with("--") {
+            true => "serve a configuration that has TLS",
+            false => "set `tls = \"required\"` under [server] and `client_ca` under [tls]",
+        };
         let hint = format!(
-            "listen on {alone}, or say `{permission}` if {all} may read and write the exports"
+            "listen on {alone}; or {tls}; or say `{permission}` if {all} may read and write the exports"
         );
         report.refuse(text, message, Some(hint));
     } else if server.listen.contains(&address) && !address.is_any_port() {

@@ -211,7 +211,14 @@ fn build(
         multi_conn: true,
         client_max: PerDimension::NONE,
     };
-    Config { server, devices: devices.configs, cgroups: vec![cgroup], exports: vec![export] }
+    Config {
+        server,
+        tls: None,
+        devices: devices.configs,
+        cgroups: vec![cgroup],
+        exports: vec![export],
+        peers: Vec::new(),
+    }
 }
 
 fn server(

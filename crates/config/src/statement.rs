@@ -10,7 +10,7 @@ use weir_units::Nanos;
 use crate::cgroup::INHERIT;
 use crate::model::{
     Backend, BlockSize, CgroupConfig, Config, DeviceConfig, DeviceLimits, DeviceRange, Direct,
-    ExportConfig, LogFormat, LogLevel, Sandbox, ServerConfig,
+    ExportConfig, LogFormat, LogLevel, PeerConfig, Sandbox, ServerConfig, TlsConfig,
 };
 
 /// Block of the write-back cache, in bytes.
@@ -107,6 +107,7 @@ pub(crate) fn of_server(server: &ServerConfig) -> Vec<Statement> {
         socket_mode,
         listen,
         allow_remote,
+        tls,
         control,
         control_mode,
         control_group,
@@ -153,8 +154,59 @@ pub(crate) fn of_server(server: &ServerConfig) -> Vec<Statement> {
         optional("log_level", log_level.map(LogLevel::name)),
         key("sandbox", sandbox.name(), Sandbox::default().name()),
         optional("sandbox_paths", list(&sandbox_paths)),
-        key("tls", "none", "none"),
+        key("tls", tls.name(), default.tls.name()),
     ]
+}
+
+/// `[tls]`.
+pub(crate) fn of_tls(tls: &TlsConfig) -> Vec<Statement> {
+    let TlsConfig {
+        certificate,
+        key: private,
+        client_ca,
+        require_client_certificate,
+        crl,
+        threads,
+    } = tls;
+    let path = |path: &std::path::PathBuf| path.display().to_string();
+    vec![
+        required("certificate", &path(certificate)),
+        required("key", &path(private)),
+        optional("client_ca", client_ca.as_ref().map(path)),
+        key("require_client_certificate", *require_client_certificate, client_ca.is_some()),
+        optional("crl", crl.as_ref().map(path)),
+        key("threads", *threads, crate::tls::THREADS),
+    ]
+}
+
+/// `[peer.NAME]`, which comes after the peer `after`.
+pub(crate) fn of_peer(peer: &PeerConfig, after: Option<&str>) -> Vec<Statement> {
+    let PeerConfig { name: _, uid, gid, address, certificate, exports, cgroup, read_only } = peer;
+    fn list<T: ToString>(values: &[T]) -> Option<Value> {
+        (!values.is_empty()).then(|| Value::List(values.iter().map(ToString::to_string).collect()))
+    }
+    let order = Statement {
+        key: vec!["after"],
+        device: None,
+        value: after.map(Into::into),
+        // No key of a file: the order of the sections says it.
+        is_default: true,
+    };
+    vec![
+        order,
+        optional("uid", list(uid)),
+        optional("gid", list(gid)),
+        optional("address", list(address)),
+        optional("certificate", list(certificate)),
+        optional("exports", exports.clone().map(Value::List)),
+        optional("cgroup", cgroup.as_ref().map(|cgroup| cgroup.as_str())),
+        key("read_only", *read_only, false),
+    ]
+}
+
+/// A key that has no default.
+fn required(name: &'static str, value: &str) -> Statement {
+    Statement { key: vec![name], device: None, value: Some(value.into()), is_default: false }
 }
 
 /// `[device.NAME]`.
@@ -189,7 +241,7 @@ pub(crate) fn of_device(device: &DeviceConfig) -> Vec<Statement> {
         u64::from(weir_cache::writeback::Settings::default().blocks_max.get()) * BLOCK;
     let percent = |watermark| Value::word(&print_watermark(watermark));
     let mut statements = vec![
-        Statement { key: vec!["path"], device: None, value: Some(path.into()), is_default: false },
+        required("path", &path),
         key("direct", direct, "auto"),
         key("read_only", *read_only, false),
         key("scheduler", scheduler.name(), default.scheduler.name()),
@@ -342,10 +394,6 @@ pub(crate) fn of_export(export: &ExportConfig, devices: &[DeviceConfig]) -> Vec<
         Some(end) => format!("{start}..{end}"),
         None => format!("{start}.."),
     });
-    let required = |name, value: &str| {
-        let (key, value) = (vec![name], Some(value.into()));
-        Statement { key, device: None, value, is_default: false }
-    };
     let device = &devices[*device];
     vec![
         required("device", &device.name),
@@ -368,6 +416,9 @@ pub(crate) enum Described<'c> {
     Device(&'c DeviceConfig),
     Cgroup(&'c CgroupConfig),
     Export(&'c ExportConfig),
+    Tls(&'c TlsConfig),
+    /// The peer, and the name of the one before it.
+    Peer(&'c PeerConfig, Option<&'c str>),
 }
 
 impl Described<'_> {
@@ -378,6 +429,8 @@ impl Described<'_> {
             Described::Device(device) => of_device(device),
             Described::Cgroup(cgroup) => of_cgroup(cgroup),
             Described::Export(export) => of_export(export, &config.devices),
+            Described::Tls(tls) => of_tls(tls),
+            Described::Peer(peer, after) => of_peer(peer, after),
         }
     }
 }

@@ -27,11 +27,11 @@ pub(crate) const REPLACES: &str = "replaces";
 pub(crate) enum Level {
     /// A whole file.
     Top,
-    /// `[device]`, `[cgroup]` or `[export]`: sections by their names.
+    /// `[device]`, `[cgroup]`, `[export]` or `[peer]`: sections by their names.
     Names,
     /// One of those sections. Later files can extend, replace or remove it.
     Named,
-    /// `[server]`, or a table in a section. Later files can extend or replace it.
+    /// `[server]`, `[tls]`, or a table in a section. Later files can extend or replace it.
     Settings,
 }
 
@@ -39,7 +39,7 @@ impl Level {
     /// The level of the table `name` in this one.
     pub(crate) fn below(self, name: &str) -> Level {
         match self {
-            Level::Top if name == "server" => Level::Settings,
+            Level::Top if ["server", "tls"].contains(&name) => Level::Settings,
             Level::Top => Level::Names,
             Level::Names => Level::Named,
             Level::Named | Level::Settings => Level::Settings,
@@ -395,6 +395,11 @@ impl<'t> Entry<'t> {
             return None;
         }
         self.last().file.text.get(self.local_span())
+    }
+
+    /// Whether it is an array of nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.value().as_array().is_some_and(|array| array.is_empty())
     }
 
     /// A string, or each string of an array.

@@ -6,6 +6,9 @@ use serde_json::Value;
 use weir_config::{Config, ConfigError};
 
 const BASE: &str = r#"
+    [tls]
+    certificate = "/c"
+    key = "/k"
     [device.disk0]
     path = "/srv/disk0.img"
     [cgroup."/a"]
@@ -117,7 +120,7 @@ fn each_key_is_known_to_the_reader_and_of_the_same_type() {
 #[test]
 fn each_key_of_the_reader_is_in_the_schema() {
     let mut tables = tables();
-    assert_eq!(tables.len(), 12);
+    assert_eq!(tables.len(), 14);
     for table in &mut tables {
         let errors = table.errors("zzzzzzzzzzzzzz", "1");
         let hint = errors.first().and_then(|error| error.hint.clone()).unwrap_or_default();

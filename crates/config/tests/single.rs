@@ -126,12 +126,12 @@ error: --limiter: there is no limiter "pase"
  |
  = help: did you mean "pace"?
 
-error: --listen: 0.0.0.0:10809 can be reached from other machines, and there is no TLS yet
+error: --listen: 0.0.0.0:10809 can be reached from other machines, and clients need no certificate
  |
  | weir serve memory:1G --max "rbps=4MB riosp=500" --weight 50000 --limiter pase --listen 0.0.0.0:10809
  |                                                                                        ^^^^^^^^^^^^^
  |
- = help: listen on 127.0.0.1, or say `--allow-remote` if everyone on that network may read and write the exports
+ = help: listen on 127.0.0.1; or serve a configuration that has TLS; or say `--allow-remote` if everyone on that network may read and write the exports
 "#,
     );
     let record = serde_json::to_value(&errors.errors()[2]).unwrap();

@@ -167,4 +167,7 @@ pub enum SetError {
     /// The cgroup has the limit of one client.
     #[error("cgroup {0} is that of a client, whose limit is its export's `client_max`")]
     OfClient(Path),
+    /// A `[peer]` section puts connections there.
+    #[error("cgroup {0}, or one below it, is that of peer `{1}`")]
+    InUseByPeer(Path, String),
 }

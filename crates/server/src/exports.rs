@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use weir_engine::{Path, PerDimension};
-use weir_nbd::{Export, ExportId, Exports};
+use weir_nbd::{Denial, Export, ExportId, Exports, Features};
 
+use crate::access::Access;
 use crate::seats::{NoSeat, Seat};
 
 /// Number of a device, which no other has while the server runs.
@@ -105,24 +106,32 @@ impl Exports for ExportTable {
     }
 }
 
-/// The exports as one connection finds them: it needs a seat to be let in.
+/// The exports as one connection finds them: those that it may use, and it needs a seat to be let in.
 pub(crate) struct Admission<'a> {
     table: &'a ExportTable,
     seat: RefCell<&'a mut Result<Seat, NoSeat>>,
+    access: &'a Access,
     refused: Cell<Option<NoSeat>>,
     unknown: RefCell<Option<String>>,
+    denied: RefCell<Option<String>>,
 }
 
-/// Longest part of an unknown name that is kept, in characters.
-const UNKNOWN_MAX: usize = 80;
+/// Longest part of a name that is kept for the log, in characters.
+const NAME_MAX: usize = 80;
 
 impl<'a> Admission<'a> {
-    pub(crate) fn new(table: &'a ExportTable, seat: &'a mut Result<Seat, NoSeat>) -> Admission<'a> {
+    pub(crate) fn new(
+        table: &'a ExportTable,
+        seat: &'a mut Result<Seat, NoSeat>,
+        access: &'a Access,
+    ) -> Admission<'a> {
         Admission {
             table,
             seat: RefCell::new(seat),
+            access,
             refused: Cell::new(None),
             unknown: RefCell::default(),
+            denied: RefCell::default(),
         }
     }
 
@@ -135,19 +144,39 @@ impl<'a> Admission<'a> {
     pub(crate) fn unknown(&self) -> Option<String> {
         self.unknown.take()
     }
+
+    /// The name of an export that was asked for and that the connection may not use.
+    pub(crate) fn denied(&self) -> Option<String> {
+        self.denied.take()
+    }
 }
 
 impl Exports for Admission<'_> {
     fn find(&self, name: &str) -> Option<&Export> {
         let found = self.table.find(name);
         if found.is_none() {
-            *self.unknown.borrow_mut() = Some(name.chars().take(UNKNOWN_MAX).collect());
+            *self.unknown.borrow_mut() = Some(name.chars().take(NAME_MAX).collect());
         }
         found
     }
 
     fn list(&self, visit: &mut dyn FnMut(&Export)) {
-        self.table.list(visit);
+        self.table.list(&mut |export| {
+            if self.access.check(&export.name).is_ok() {
+                visit(export);
+            }
+        });
+    }
+
+    fn may_use(&self, export: &Export) -> Result<(), Denial> {
+        self.access.check(&export.name).inspect_err(|_| {
+            *self.denied.borrow_mut() = Some(export.name.chars().take(NAME_MAX).collect());
+        })
+    }
+
+    fn features(&self, export: &Export) -> Features {
+        let read_only = export.features.read_only || self.access.is_read_only();
+        Features { read_only, ..export.features }
     }
 
     fn admit(&self, export: &Export) -> Result<(), &'static str> {

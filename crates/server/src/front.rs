@@ -23,6 +23,7 @@ use crate::device::Greeting;
 use crate::log_limit::{LogLimit, LogLine, LogPermit};
 use crate::registry::Registry;
 use crate::status::ListenersStatus;
+use crate::tls::{Tls, TlsEntry};
 use crate::vsock;
 
 /// How long a listener rests after it failed.
@@ -100,21 +101,26 @@ impl Front {
         listeners: Vec<Listener>,
         registry: Arc<Registry>,
         accepts: Arc<Accepts>,
+        tls: Option<&Tls>,
     ) -> io::Result<Front> {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_io().enable_time().build()?;
         let listeners = {
             let _guard = runtime.enter();
-            listeners.into_iter().map(Accepting::new).collect::<io::Result<Vec<_>>>()?
+            let accepting = |listener: Listener| {
+                let entry = tls.and_then(|tls| tls.entry(!matches!(listener, Listener::Unix(_))));
+                Ok((Accepting::new(listener)?, entry))
+            };
+            listeners.into_iter().map(accepting).collect::<io::Result<Vec<_>>>()?
         };
         let handle = runtime.handle().clone();
         let stop = Arc::new(Notify::new());
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("weir-front".into()).spawn(move || {
             runtime.block_on(async {
-                for listener in listeners {
+                for (listener, tls) in listeners {
                     let (registry, accepts) = (Arc::clone(&registry), Arc::clone(&accepts));
-                    tokio::spawn(let_in(listener, registry, accepts));
+                    tokio::spawn(let_in(listener, tls, registry, accepts));
                 }
                 stopped.notified().await;
             });
@@ -166,13 +172,23 @@ impl Accepting {
     }
 }
 
-/// Accepts connections for ever, and gives each to the first device's thread, which shakes hands.
-async fn let_in(listener: Accepting, registry: Arc<Registry>, accepts: Arc<Accepts>) {
+/// Accepts connections for ever, and gives each to the first device's thread, which shakes hands, or to those of TLS.
+async fn let_in(
+    listener: Accepting,
+    tls: Option<TlsEntry>,
+    registry: Arc<Registry>,
+    accepts: Arc<Accepts>,
+) {
     let mut log_limit = LogLimit::default();
     let turns = Arc::new(Semaphore::new(GREETINGS_MAX));
     loop {
         match listener.accept().await {
             Ok(fd) => {
+                if let Some(tls) = &tls {
+                    let turn = tls.turn().await;
+                    tls.take(fd, turn);
+                    continue;
+                }
                 let turn = Arc::clone(&turns).acquire_owned().await.expect("it is never closed");
                 let tables = registry.tables();
                 let Some(device) = tables.devices.first() else {

@@ -27,6 +27,10 @@ pub(crate) enum LogLine {
     ConnectionRefused,
     /// A client asked for an export that is not there.
     ExportUnknown,
+    /// A client asked for an export that it may not use.
+    ExportDenied,
+    /// A connection did not come to be encrypted.
+    TlsFailed,
     /// A client speaks another protocol.
     NoNbd,
     /// An accepted connection could not be served or handed to its device's thread.

@@ -1,10 +1,11 @@
-//! Devices and exports of a server, as they are now.
+//! Devices and exports of a server, and which clients may use them, as they are now.
 //!
 //! The tables are replaced as a whole: a reader goes on with those that it has. They are read when connections come, and
 //! by the control API, never for a request.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
+use crate::access::Peers;
 use crate::device::DeviceHandle;
 use crate::exports::{DeviceId, ExportTable};
 
@@ -20,6 +21,7 @@ pub(crate) struct Tables {
     /// In the order of the configuration.
     pub(crate) devices: Vec<DeviceHandle>,
     pub(crate) exports: ExportTable,
+    pub(crate) peers: Peers,
 }
 
 impl Registry {

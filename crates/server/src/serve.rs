@@ -11,11 +11,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
-use tracing::error;
-use weir_config::{Config, DeviceConfig, ListenAddress};
+use tracing::{error, warn};
+use weir_config::{Config, DeviceConfig, ListenAddress, TlsMode};
 use weir_nbd::ExportId;
 
-use crate::change::{self, ApplyError, Changes, Grown, OnFailure};
+use crate::change::{self, ApplyError, Changes, Grown, OnFailure, ReadAgain};
 use crate::command::Command;
 use crate::device::{DeviceError, DeviceHandle, Greeting, Heartbeat};
 use crate::exports::DeviceId;
@@ -25,6 +25,7 @@ use crate::registry::{Registry, Tables};
 use crate::sandbox::{Allowed, Sandbox, SandboxError};
 use crate::seats::Seats;
 use crate::status::ListenersStatus;
+use crate::tls::{CertificateError, CertificateFiles, CurrentCertificates, Tls};
 use crate::unix_socket::{BindError, BoundSocket, SocketFile, bind_unix};
 use crate::vsock;
 
@@ -43,6 +44,9 @@ pub struct Running {
     is_ending: AtomicBool,
     front: Mutex<Option<Front>>,
     accepts: Arc<Accepts>,
+    /// The threads that encrypt, where the configuration has `tls`.
+    pub(crate) tls: Option<Tls>,
+    mode: TlsMode,
     socket: Option<PathBuf>,
     addresses: Vec<ListenAddress>,
     sockets: Mutex<Vec<BoundSocket>>,
@@ -107,6 +111,9 @@ pub enum StartError {
     /// The machine lacks something of the sandbox.
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
+    /// A certificate, or what belongs to it, cannot be used.
+    #[error(transparent)]
+    Certificates(#[from] CertificateError),
 }
 
 impl Running {
@@ -175,10 +182,13 @@ impl Running {
         };
         let nothing = Config {
             server: server.clone(),
+            tls: config.tls.clone(),
             devices: Vec::new(),
             cgroups: Vec::new(),
             exports: Vec::new(),
+            peers: Vec::new(),
         };
+        let tls = tls(config, &shared)?;
         let running = Running {
             shared,
             threads: Mutex::default(),
@@ -189,6 +199,8 @@ impl Running {
             is_ending: AtomicBool::default(),
             front: Mutex::default(),
             accepts: Arc::default(),
+            tls,
+            mode: server.tls,
             socket,
             addresses,
             sockets: Mutex::new(sockets),
@@ -197,12 +209,15 @@ impl Running {
             1 => OnFailure::Refuse,
             _ => OnFailure::LeaveOut,
         };
-        if let Err(error) = change::apply(&running, config, on_failure, false).await {
+        if let Err(error) =
+            change::apply(&running, config, on_failure, false, ReadAgain::Changed).await
+        {
             running.drain();
             return Err(error.into());
         }
         let registry = Arc::clone(&running.shared.registry);
-        match Front::start(listeners, registry, Arc::clone(&running.accepts)) {
+        match Front::start(listeners, registry, Arc::clone(&running.accepts), running.tls.as_ref())
+        {
             Ok(front) => *lock(&running.front) = Some(front),
             Err(error) => {
                 running.drain();
@@ -219,7 +234,15 @@ impl Running {
     /// # Errors
     /// The first thing that is in the way; then everything is as before.
     pub async fn apply(&self, new: &Config, force: bool) -> Result<Changes, ApplyError> {
-        change::apply(self, new, OnFailure::Refuse, force).await
+        change::apply(self, new, OnFailure::Refuse, force, ReadAgain::Changed).await
+    }
+
+    /// As [`Running::apply`], and files that it names are read anew also where their names are as before.
+    ///
+    /// # Errors
+    /// As [`Running::apply`].
+    pub async fn reload(&self, new: &Config, force: bool) -> Result<Changes, ApplyError> {
+        change::apply(self, new, OnFailure::Refuse, force, ReadAgain::All).await
     }
 
     /// Sees that a device has grown: new connections to exports that reach to its end find it so.
@@ -283,7 +306,8 @@ impl Running {
     pub fn uris(&self) -> Vec<(String, String)> {
         let tables = self.shared.registry.tables();
         let names = tables.exports.iter().map(|export| export.nbd.name.as_str());
-        uris(names, self.socket.as_deref(), &self.addresses)
+        let scheme = if self.mode == TlsMode::Required { "nbds" } else { "nbd" };
+        uris(names, self.socket.as_deref(), scheme, &self.addresses)
     }
 
     /// The files of its Unix sockets, for a caller that ends the process without [`Running::join`].
@@ -331,6 +355,9 @@ impl Running {
                 Err(panic) => std::panic::resume_unwind(panic),
             })
             .collect();
+        if let Some(tls) = &self.tls {
+            tls.finish();
+        }
         lock(&self.sockets).clear();
         if failed.is_empty() { Ok(()) } else { Err(EndError(failed)) }
     }
@@ -406,10 +433,25 @@ fn listen(config: &Config, given: Vec<Listener>) -> Result<Listening, StartError
     Ok(listening)
 }
 
+/// The threads that encrypt, if there are to be any.
+fn tls(config: &Config, shared: &Shared) -> Result<Option<Tls>, StartError> {
+    let Some(tls) = &config.tls else { return Ok(None) };
+    let certificates = CertificateFiles::from(tls).read()?;
+    certificates.warnings.iter().for_each(|warning| warn!("{warning}"));
+    if config.server.tls == TlsMode::Off {
+        return Ok(None);
+    }
+    let Shared { registry, seats, .. } = shared;
+    let shared = (Arc::clone(registry), Arc::clone(seats), config.server.max_connections);
+    let current = CurrentCertificates::new(certificates.config);
+    Tls::start(tls, config.server.tls, current, shared).map(Some).map_err(StartError::Thread)
+}
+
 /// How clients get to each export.
 fn uris<'a>(
     exports: impl Iterator<Item = &'a str>,
     socket: Option<&Path>,
+    scheme: &str,
     addresses: &[ListenAddress],
 ) -> Vec<(String, String)> {
     let mut uris = Vec::new();
@@ -421,10 +463,10 @@ fn uris<'a>(
         }
         for address in addresses {
             let uri = match address {
-                ListenAddress::Tcp(address) => format!("nbd://{address}/{encoded}"),
+                ListenAddress::Tcp(address) => format!("{scheme}://{address}/{encoded}"),
                 ListenAddress::Vsock { cid, port } => {
                     let cid = cid.unwrap_or(vsock::CID_HOST);
-                    format!("nbd+vsock://{cid}:{port}/{encoded}")
+                    format!("{scheme}+vsock://{cid}:{port}/{encoded}")
                 }
             };
             uris.push((name.to_owned(), uri));

@@ -18,6 +18,7 @@ use weir_config::{Config, ConfigErrors, Kept, KeptError, KeptErrorKind, ServerCo
 
 use crate::change::{ApplyError, Changes};
 use crate::serve::Running;
+use crate::tls::CertificateFiles;
 
 /// A server and the files of its configuration, if it has any.
 #[derive(Debug)]
@@ -279,6 +280,9 @@ impl Tenants {
     pub async fn differences(&self) -> Result<Vec<String>, TenantsError> {
         let files = self.files()?;
         let new = files.plan(&files.open()?)?;
+        if let Some(tls) = &new.tls {
+            CertificateFiles::from(tls).read().map_err(ApplyError::Certificates)?;
+        }
         let differences = difference(&self.running.config().await, &new);
         Ok(differences.iter().map(ToString::to_string).collect())
     }
@@ -300,7 +304,7 @@ impl Tenants {
         let files = self.files()?;
         let mut beside = self.beside.lock().await;
         let new = files.plan(&files.open()?)?;
-        let changes = self.running.apply(&new, force).await?;
+        let changes = self.running.reload(&new, force).await?;
         beside.clear();
         Ok(changes)
     }

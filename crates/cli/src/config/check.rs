@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use weir_config::{Backend, Config, ConfigErrors};
+use weir_server::tls::{CertificateError, CertificateFiles};
 use weir_units::Bytes;
 
 use crate::failure::Failure;
@@ -34,11 +35,24 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    match (Config::from_file(&args.file), args.format) {
+    let read = Config::from_file(&args.file);
+    let certificates = match read.as_ref().map(|config| config.tls.as_ref()) {
+        Ok(Some(tls)) => CertificateFiles::from(tls).read().map(|read| read.warnings),
+        _ => Ok(Vec::new()),
+    };
+    let certificates = match certificates {
+        Ok(warnings) => warnings,
+        Err(error) => return refuse_certificates(&error, args.format),
+    };
+    match (read, args.format) {
         (Ok(config), Format::Table) => {
-            output::print(&format!("{} is valid\n\n{}", args.file.display(), summary(&config)))
+            let mut text = format!("{} is valid\n\n{}", args.file.display(), summary(&config));
+            for warning in config.warnings().iter().chain(&certificates) {
+                text.push_str(&format!("\nwarning: {warning}\n"));
+            }
+            output::print(&text)
         }
-        (Ok(config), Format::Json) => output::print_json(&valid(&config), false),
+        (Ok(config), Format::Json) => output::print_json(&valid(&config, certificates), false),
         (Err(errors), Format::Table) => Err(Failure::Config(errors)),
         (Err(errors), Format::Json) => {
             output::print_json(&invalid(&errors), false)?;
@@ -51,11 +65,24 @@ fn listen(config: &Config) -> impl Iterator<Item = String> {
     config.server.listen.iter().map(ToString::to_string)
 }
 
+/// What the configuration names is as wrong as if it stood there.
+fn refuse_certificates(error: &CertificateError, format: Format) -> Result<(), Failure> {
+    let (message, hint) = (format!("tls: {error}"), error.hint());
+    if format == Format::Table {
+        return Err(Failure::wrong(message).hint(hint));
+    }
+    let error = json!({
+        "file": error.file(), "line": null, "column": null, "key": "tls", "message": error.to_string(), "hint": hint,
+    });
+    output::print_json(&json!({ "valid": false, "errors": [error], "errors_more": 0 }), false)?;
+    Err(Failure::Said(2))
+}
+
 fn invalid(errors: &ConfigErrors) -> Value {
     json!({ "valid": false, "errors": errors.errors(), "errors_more": errors.more() })
 }
 
-fn valid(config: &Config) -> Value {
+fn valid(config: &Config, certificates: Vec<String>) -> Value {
     let devices = config.devices.iter().map(|device| {
         json!({
             "device": device.name,
@@ -97,12 +124,12 @@ fn valid(config: &Config) -> Value {
             "end_bytes": export.range.end,
         })
     });
-    let warnings: Vec<String> =
-        config.devices.iter().flat_map(weir_config::DeviceConfig::warnings).collect();
+    let warnings = [config.warnings(), certificates].concat();
     let server = json!({
         "socket": config.server.socket,
         "listen": listen(config).collect::<Vec<_>>(),
         "control": config.server.control,
+        "tls": config.server.tls.name(),
         "max_connections": config.server.max_connections,
         "max_connections_per_client": config.server.max_connections_per_client,
         "max_cgroups": config.server.max_cgroups,
@@ -167,9 +194,6 @@ fn summary(config: &Config) -> String {
     let listens: Vec<String> = unix.chain(listen(config)).collect();
     if !listens.is_empty() {
         text.push_str(&format!("\nlistens on {}\n", listens.join(", ")));
-    }
-    for warning in config.devices.iter().flat_map(weir_config::DeviceConfig::warnings) {
-        text.push_str(&format!("\nwarning: {warning}\n"));
     }
     text
 }

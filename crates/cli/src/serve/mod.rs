@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use weir_config::{Config, Direct, LogFormat, Sandbox};
+use weir_config::{Config, Direct, LogFormat, Sandbox, TlsMode};
 use weir_server::tenants::Files;
 
 use self::inherited::Inherited;
@@ -230,6 +230,12 @@ fn serve(
     client: Option<OwnedFd>,
 ) -> Result<(), Failure> {
     let is_single = client.is_some();
+    if is_single && plan.server().tls == TlsMode::Required {
+        let hint = "leave --single out, or say `tls = \"allowed\"`".to_owned();
+        return Err(
+            Failure::wrong("--single has no TLS, which the configuration requires").hint(hint)
+        );
+    }
     if is_single && !inherited.nbd.is_empty() {
         let hint = "leave --single out, to serve the clients of those sockets".to_owned();
         return Err(Failure::wrong("--single and sockets of LISTEN_FDS").hint(hint));

@@ -2,7 +2,7 @@
 
 use weir_server::control::{Control, Identity};
 use weir_server::tenants::{Tenants, TenantsError};
-use weir_server::{Changes, DeviceHandle};
+use weir_server::{ApplyError, Changes, DeviceHandle};
 
 /// Has the server be what its configuration says, all or nothing. The log has the result, and keys that need a restart.
 pub(super) async fn reload(control: &Control<DeviceHandle>, tenants: &Tenants) {
@@ -17,6 +17,10 @@ pub(super) async fn reload(control: &Control<DeviceHandle>, tenants: &Tenants) {
             }
             let errors = errors.errors().len() + errors.more();
             tracing::error!(errors, "configuration refused: nothing has changed");
+        }
+        Err(TenantsError::Apply(ApplyError::Certificates(error))) => {
+            let hint = error.hint();
+            tracing::error!(%error, hint, "configuration refused: nothing has changed");
         }
         Err(error) => tracing::error!(%error, "configuration refused: nothing has changed"),
     }

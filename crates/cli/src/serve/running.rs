@@ -301,6 +301,7 @@ fn start_hint(error: &StartError) -> Option<String> {
                 Err(_) => None,
             }
         }
+        StartError::Certificates(error) => Some(error.hint()),
         _ => None,
     }
 }

@@ -29,11 +29,13 @@ use weir_engine::Path;
 use weir_nbd::ExportId;
 use weir_uring::{Backend, OpenError};
 
+use crate::access::Peers;
 use crate::command::{Applied, Command, SetError, Setting};
 use crate::device::{self, DeviceError, DeviceHandle, Gone, Setup};
 use crate::exports::{DeviceId, ExportTable, Served};
 use crate::registry::Tables;
 use crate::serve::{Running, Thread, lock};
+use crate::tls::{CertificateError, CertificateFiles, Certificates};
 
 /// How much longer than its drain time a removed device may take.
 const DRAIN_EXTRA: Duration = Duration::from_secs(5);
@@ -85,6 +87,9 @@ pub enum ApplyError {
         /// The least block size of the configuration.
         min: u32,
     },
+    /// A certificate, or what belongs to it, cannot be used.
+    #[error(transparent)]
+    Certificates(#[from] CertificateError),
     /// A device's thread did not start.
     #[error("device `{device}`: {source}")]
     Device {
@@ -197,6 +202,14 @@ pub(crate) enum OnFailure {
     LeaveOut,
 }
 
+/// Files that a configuration names, such as certificates: which of them are read?
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ReadAgain {
+    /// Those whose names have changed.
+    Changed,
+    All,
+}
+
 /// A device whose thread runs and that is in no table yet.
 struct Started {
     handle: DeviceHandle,
@@ -209,9 +222,11 @@ pub(crate) async fn apply(
     new: &Config,
     on_failure: OnFailure,
     force: bool,
+    again: ReadAgain,
 ) -> Result<Changes, ApplyError> {
     let mut config = running.config.lock().await;
     let old = running.shared.registry.tables();
+    let certificates = certificates(&config, new, again)?;
     let (opened, left_out) = open_devices(running, new, &old, on_failure)?;
     let new = &without(new, |name| {
         old.device_named(name).is_some() || opened.iter().any(|opened| opened.name == name)
@@ -250,6 +265,12 @@ pub(crate) async fn apply(
     let applied = effective(&config, new);
     changes.needs_restart = settings::needs_restart(&applied, new);
     // Nothing fails from here on.
+    if let Some(certificates) = certificates {
+        changes.warnings.extend(certificates.warnings);
+        if let Some(tls) = &running.tls {
+            tls.certificates.replace(certificates.config);
+        }
+    }
     *lock(&running.left_out) = left_out;
     let ended = old.devices.iter().filter(|device| tables.device(device.id).is_none());
     // All at once: one that ends while another is waited for has not ended unasked.
@@ -329,6 +350,23 @@ pub(crate) async fn grow(running: &Running, name: &str) -> Result<Grown, ApplyEr
     tables.exports = served?;
     running.shared.registry.replace(tables);
     Ok(Grown { before, size, exports })
+}
+
+/// The certificates that `new` names, where they are to be read.
+///
+/// # Errors
+/// The first that cannot be used.
+fn certificates(
+    old: &Config,
+    new: &Config,
+    again: ReadAgain,
+) -> Result<Option<Certificates>, CertificateError> {
+    match &new.tls {
+        Some(tls) if again == ReadAgain::All || old.tls != new.tls => {
+            CertificateFiles::from(tls).read().map(Some)
+        }
+        _ => Ok(None),
+    }
 }
 
 /// A device that has grown.
@@ -464,7 +502,7 @@ fn tables(
             _ => true,
         })
         .collect();
-    Ok(Tables { exports: exports?, devices })
+    Ok(Tables { exports: exports?, devices, peers: Peers::new(&new.peers) })
 }
 
 fn removed_exports(old: &Tables, new: &Tables) -> Vec<Arc<Served>> {
@@ -649,6 +687,7 @@ fn effective(old: &Config, new: &Config) -> Config {
     };
     Config {
         server: old.server.clone(),
+        tls: settings::kept_tls(old, new),
         devices: new.devices.iter().map(kept).collect(),
         ..new.clone()
     }

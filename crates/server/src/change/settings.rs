@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use weir_config::{CgroupConfig, Change, Config, DeviceConfig, Difference, difference};
+use weir_config::{
+    CgroupConfig, Change, Config, DeviceConfig, Difference, TlsConfig, TlsMode, difference,
+};
 use weir_engine::settings::{LowLatency, PrioClass};
 use weir_engine::{LimiterKind, Limits, Path, Watermark, Weight};
 
@@ -88,6 +90,16 @@ pub(super) fn kept(old: &DeviceConfig, new: &DeviceConfig) -> DeviceConfig {
     DeviceConfig { watermark: new.watermark, engine, ..old.clone() }
 }
 
+/// `[tls]` as it is when `new` has been applied: with the threads that there are, and never gone while connections are
+/// encrypted.
+pub(super) fn kept_tls(old: &Config, new: &Config) -> Option<TlsConfig> {
+    match (&old.tls, &new.tls) {
+        (Some(old), Some(new)) => Some(TlsConfig { threads: old.threads, ..new.clone() }),
+        (Some(_), None) if old.server.tls != TlsMode::Off => old.tls.clone(),
+        (_, new) => new.clone(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -125,6 +137,7 @@ mod tests {
             ),
             ("[device.b]", "queue = 99\n        [device.b]", &["device.a.queue"]),
             ("[device.b]", "[device.c]", &[]),
+            ("[device.b]", "[tls]\ncertificate='c'\nkey='k'\n[peer.a]\nuid = 7\n[device.b]", &[]),
             ("[export.vm1]", "[export.vm2]", &[]),
             (
                 "[device.a]",

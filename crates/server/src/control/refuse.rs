@@ -119,6 +119,11 @@ impl Refused {
             SetError::OfClient(_) => {
                 (409, "cgroup", Some("change `client_max` of the export".to_owned()))
             }
+            SetError::InUseByPeer(..) => (
+                409,
+                "cgroup",
+                Some("say another `cgroup` in that section first, and `weir reload`".to_owned()),
+            ),
             SetError::Change(error) => match error {
                 ChangeError::UnknownCgroup => (404, "cgroup", Some(ASK_STATUS.to_owned())),
                 ChangeError::UnknownClient => (404, "client", Some(ASK_STATUS.to_owned())),

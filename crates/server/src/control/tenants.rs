@@ -167,6 +167,7 @@ fn by_server(error: ApplyError) -> Refused {
             "`weir status --format json` has the paths that are open to devices; `sandbox = \"off\"` opens all".to_owned(),
         ),
         ApplyError::Open { .. } | ApplyError::NoDevice => Refused::conflict("", message),
+        ApplyError::Certificates(error) => Refused::conflict("tls", message).hint(error.hint()),
         ApplyError::Range { .. } => Refused::bad("range", message),
         ApplyError::BlockSize { .. } => Refused::bad("block_size", message),
         ApplyError::Connected { .. } => {

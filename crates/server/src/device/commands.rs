@@ -155,6 +155,16 @@ impl Reactor {
         limits.is_some_and(|limits| writes.any(|of| limits.max.get(of).is_some()))
     }
 
+    /// Sections for peers name their cgroup by its path, too, in every device.
+    fn check_peers(&self, path: &Path) -> Result<(), SetError> {
+        match self.io.registry.tables().peers.peer_below(path) {
+            Some(peer) if path.names().next().is_some() => {
+                Err(SetError::InUseByPeer(path.clone(), peer.to_owned()))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn remove(&mut self, now: Instant, path: &Path) -> Result<(), SetError> {
         let cgroup = self.find_removable(path)?;
         // Clients that are left of an export that led there go on.
@@ -175,6 +185,7 @@ impl Reactor {
         if let Some(export) = self.io.export_paths.export_below(path) {
             return Err(SetError::InUse(path.clone(), export.to_owned()));
         }
+        self.check_peers(path)?;
         let limits = self.io.clients.limits_below(cgroup);
         let children = self.engine.children(cgroup);
         if !children.iter().all(|child| limits.contains(child)) {
@@ -201,6 +212,7 @@ impl Reactor {
         let (cgroup, parent) = (self.find(path)?, self.find(below)?);
         let levels = self.engine.levels_below(cgroup) as usize;
         check_depth(below.names().count() + 1 + levels)?;
+        self.check_peers(path)?;
         self.engine.reconfigure(now, Change::Move { cgroup, parent })?;
         self.io.export_paths.moved(path, below);
         self.bound_dirty(now);

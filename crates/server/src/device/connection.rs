@@ -9,6 +9,7 @@ use super::DeviceHandle;
 use super::clients::{Member, Peer};
 use super::quota::{ClientQuota, Memory, Reservation};
 use super::waits::{Received, Replies, StallClock, StallReason, Waits};
+use crate::access::Access;
 use crate::seats::{NoSeat, Seat};
 
 /// Bytes of each [`Memory`] that the requests of one connection may hold, unless it is a single one.
@@ -27,6 +28,8 @@ pub(super) struct Connection {
     pub(super) peer: Peer,
     /// Its seat until it is closed, or reason it has none: then it is served no export.
     pub(super) seat: Result<Seat, NoSeat>,
+    /// Exports that it may use.
+    pub(super) access: Access,
     pub(super) session: Session,
     /// Where its requests go, once the handshake is done.
     pub(super) bound: Option<Bound>,
@@ -192,6 +195,7 @@ impl Connection {
         serial: u64,
         peer: Peer,
         seat: Result<Seat, NoSeat>,
+        access: Access,
         session: Session,
     ) -> Connection {
         Connection {
@@ -199,6 +203,7 @@ impl Connection {
             serial,
             peer,
             seat,
+            access,
             session,
             bound: None,
             quota: Rc::default(),

@@ -1,6 +1,6 @@
 //! New connections: shaken hands with, and given to the device that they asked for.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
 use tracing::{debug, warn};
@@ -14,6 +14,7 @@ use super::export_paths::Place;
 use super::quota::ClientQuota;
 use super::reactor::{DeviceIo, Reactor};
 use super::{Arrived, DeviceHandle, Greeting};
+use crate::access::{Access, Identity};
 use crate::command::Command;
 use crate::log_limit::{LogLine, LogPermit};
 use crate::seats::{NoSeat, Seat};
@@ -39,6 +40,7 @@ impl DeviceIo {
         serial: u64,
         peer: Peer,
         seat: Result<Seat, NoSeat>,
+        access: Access,
     ) {
         // Replies are gathered into few sends; holding a small one back for more would only delay it. Unix sockets
         // have no such option.
@@ -58,7 +60,8 @@ impl DeviceIo {
         };
         let session = Session::new();
         let greeting = session.greeting();
-        let key = self.connections.insert(Connection::new(socket, serial, peer, seat, session));
+        let key =
+            self.connections.insert(Connection::new(socket, serial, peer, seat, access, session));
         self.connections.begin_handshake(now, key);
         self.push_bytes(key, &greeting);
         self.receive(key);
@@ -85,7 +88,9 @@ impl Reactor {
                 return;
             }
         }
-        self.io.say_hello(now, fd, serial, peer, seat);
+        let peers = &self.io.registry.tables().peers;
+        let access = peers.access(|| Identity::of(fd.as_fd(), peer));
+        self.io.say_hello(now, fd, serial, peer, seat, access);
     }
 
     /// The handshake of `key` has come to an export: opens its task, or has it given to the thread of its device.
@@ -108,10 +113,13 @@ impl Reactor {
             return false;
         }
         let place = self.io.export_paths.of(negotiated.export).cloned();
-        let (Some(export), Some(place)) = (export, place) else {
+        let (Some(export), Some(mut place)) = (export, place) else {
             self.drop_client(now, key, "its export has been removed");
             return false;
         };
+        if let Some(cgroup) = self.io.connections[key].access.cgroup() {
+            place.cgroup = cgroup.clone();
+        }
         let start = export.start;
         // The client has been told this size.
         let end = start + negotiated.size;
@@ -131,7 +139,8 @@ impl Reactor {
                 if let Some(cache) = &self.io.cache {
                     connection.failures_seen = cache.unseen(member.cgroup);
                 }
-                debug!(device = self.io.name, export = name, cgroup = %place.cgroup, peer = ?connection.peer, "serving");
+                let (peer, access) = (connection.peer, &connection.access);
+                debug!(device = self.io.name, export = name, cgroup = %place.cgroup, %peer, %access, "serving");
                 true
             }
             Err(error) => {
@@ -186,7 +195,8 @@ impl Reactor {
         // Only a connection with a seat gets to an export.
         let seat = std::mem::replace(&mut connection.seat, Err(NoSeat::Server));
         let Ok(seat) = seat else { return self.close(now, key) };
-        let arrived = Arrived { fd, session, peer: connection.peer, seat, input };
+        let access = connection.access.clone();
+        let arrived = Arrived { fd, session, peer: connection.peer, seat, access, input };
         if device.send(Command::Adopt(Box::new(arrived))).is_err() {
             debug!(from = self.io.name, "the other device's thread has ended");
         }
@@ -195,7 +205,7 @@ impl Reactor {
 
     /// Goes on with a connection that another thread has shaken hands with.
     pub(super) fn adopt(&mut self, now: Instant, arrived: Arrived) {
-        let Arrived { fd, mut session, peer, seat, input } = arrived;
+        let Arrived { fd, mut session, peer, seat, access, input } = arrived;
         if self.io.shutdown.is_draining() {
             return;
         }
@@ -214,7 +224,7 @@ impl Reactor {
                 return;
             }
         };
-        let connection = Connection::new(socket, serial, peer, Ok(seat), session);
+        let connection = Connection::new(socket, serial, peer, Ok(seat), access, session);
         let received = connection.stall_clock.now(now.as_nanos());
         let key = self.io.connections.insert(connection);
         if self.bind(now, key, &negotiated, &[]) {

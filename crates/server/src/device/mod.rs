@@ -68,7 +68,9 @@ pub use self::clients::Peer;
 pub use self::heartbeat::Heartbeat;
 use self::reactor::Reactor;
 pub(crate) use self::request::PART_BYTES_MAX;
+pub(crate) use self::rx::other_protocol;
 pub use self::shutdown::Cut;
+use crate::access::Access;
 use crate::command::{Command, Setting};
 use crate::exports::{DeviceId, ExportPlace};
 use crate::presence::Presence;
@@ -116,6 +118,7 @@ pub struct Arrived {
     pub(crate) session: Session,
     pub(crate) peer: Peer,
     pub(crate) seat: Seat,
+    pub(crate) access: Access,
     /// Bytes that have arrived after the handshake.
     pub(crate) input: Vec<u8>,
 }

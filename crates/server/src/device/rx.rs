@@ -24,7 +24,7 @@ const FILL_BYTES: usize = 16 << 10;
 const REQUESTS_A_TURN: u32 = 128;
 
 /// The protocol that a client speaks instead, as its first four bytes tell.
-fn other_protocol(reason: &CloseReason) -> Option<&'static str> {
+pub(crate) fn other_protocol(reason: &CloseReason) -> Option<&'static str> {
     let CloseReason::ClientFlags { flags } = reason else { return None };
     match &flags.to_be_bytes() {
         b"GET " | b"HEAD" | b"POST" | b"PUT " | b"PATC" | b"DELE" | b"OPTI" | b"PRI " => {
@@ -189,11 +189,11 @@ impl Reactor {
         let connection = &mut io.connections[key];
         let peer = connection.peer;
         let tables = io.registry.tables();
-        let exports = Admission::new(&tables.exports, &mut connection.seat);
+        let exports = Admission::new(&tables.exports, &mut connection.seat, &connection.access);
         let progress =
             connection.session.handle_handshake(arrival.left(), &exports, &mut io.scratch);
         let refused = exports.refused();
-        let unknown = exports.unknown();
+        let (unknown, denied) = (exports.unknown(), exports.denied());
         if let Some(reason) = refused {
             io.note_refused(now, peer, reason);
         }
@@ -201,6 +201,12 @@ impl Reactor {
             && let Some(LogPermit { left_out }) = io.log_limit.permit(now, LogLine::ExportUnknown)
         {
             info!(export, %peer, left_out, "a client asked for an export that is not there");
+        }
+        if let Some(export) = denied
+            && let Some(LogPermit { left_out }) = io.log_limit.permit(now, LogLine::ExportDenied)
+        {
+            let access = &io.connections[key].access;
+            info!(export, %peer, %access, left_out, "a client asked for an export that is not for it");
         }
         arrival.at += progress.consumed;
         if let HandshakeState::Transmission(negotiated) = progress.state {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use weir_config::{Backend, Config, ListenAddress};
+use weir_config::{Backend, Config, ListenAddress, TlsConfig};
 
 /// Read wherever the configuration is: the status of threads, the properties of disks, what a panic prints.
 const SYSTEM: [&str; 4] = ["/proc/self", "/sys/devices", "/dev/tty", "/dev/urandom"];
@@ -28,7 +28,8 @@ pub struct Allowed {
 }
 
 impl Allowed {
-    /// What `config` names: its devices, its models and its sockets; and the service's own directory.
+    /// What `config` names: its devices, its models, its sockets, and the directories of certificates, which are renewed; and
+    /// the service's own directory.
     pub fn new(config: &Config) -> Allowed {
         let mut allowed = Allowed::default();
         for path in SYSTEM {
@@ -44,6 +45,13 @@ impl Allowed {
             }
             if let Some(model) = &device.model {
                 allowed.add_directory(model, Purpose::Read);
+            }
+        }
+        if let Some(tls) = &config.tls {
+            let TlsConfig { certificate, key, client_ca, crl, .. } = tls;
+            let files = [Some(certificate), Some(key), client_ca.as_ref(), crl.as_ref()];
+            for file in files.into_iter().flatten() {
+                allowed.add_directory(file, Purpose::Read);
             }
         }
         for path in &server.sandbox_paths {

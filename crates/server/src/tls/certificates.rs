@@ -134,6 +134,20 @@ impl fmt::Display for Item {
 }
 
 impl CertificateError {
+    /// The file that is at fault.
+    pub fn file(&self) -> &Path {
+        match self {
+            CertificateError::Read { file, .. }
+            | CertificateError::TooLarge { file, .. }
+            | CertificateError::Pem { file, .. }
+            | CertificateError::Nothing { file, .. }
+            | CertificateError::EncryptedKey { file }
+            | CertificateError::Key { file, .. }
+            | CertificateError::OtherKey { key: file, .. }
+            | CertificateError::Invalid { file, .. } => file,
+        }
+    }
+
     /// What an operator can do about it.
     pub fn hint(&self) -> String {
         match self {
@@ -320,12 +334,7 @@ fn not_pem(file: &Path, what: Item, error: &pem::Error) -> CertificateError {
     }
 }
 
-fn invalid(
-    file: &Path,
-    what: Item,
-    number: usize,
-    problem: impl fmt::Display,
-) -> CertificateError {
+fn invalid(file: &Path, what: Item, number: usize, problem: impl fmt::Display) -> CertificateError {
     CertificateError::Invalid { file: file.into(), what, number, problem: problem.to_string() }
 }
 
@@ -454,7 +463,7 @@ mod tests {
             let error = files.read().expect_err(name);
             let words = error.to_string();
             assert!(words.contains(said) && words.contains(name), "{name}: {words}");
-            assert!(!error.hint().is_empty());
+            assert!(!error.hint().is_empty() && error.file().ends_with(name));
         }
     }
 }

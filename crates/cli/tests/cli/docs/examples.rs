@@ -1,5 +1,7 @@
 //! Files and commands that the manual and the help show, tried: configurations, scenarios, models, runs of the lab.
 
+use std::os::unix::fs::PermissionsExt;
+
 use super::page::{self, Page, words};
 use crate::support::Place;
 
@@ -84,6 +86,17 @@ fn laid_out(place: &Place, page: &Page, text: &str) -> String {
     moved
 }
 
+/// Certificate and key of a server, and a CA, by the names that the manual gives them.
+fn certify(place: &Place) {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    let certificate = params.self_signed(&key).unwrap().pem();
+    place.file("ca.crt", &certificate);
+    place.file("server.crt", &certificate);
+    let path = place.file("server.key", &key.serialize_pem());
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
+}
+
 #[test]
 fn the_files_of_the_manual_are_right() {
     let (mut configurations, mut others) = (0, 0);
@@ -96,6 +109,9 @@ fn the_files_of_the_manual_are_right() {
             for line in block.text.lines().filter(|line| line.starts_with("model = ")) {
                 place.file(line.split('"').nth(1).expect("a name"), model);
             }
+        }
+        if blocks.iter().any(|block| block.text.contains("[tls]")) {
+            certify(&place);
         }
         place.file("any.fio", "[any]\nrw=randread\ndirect=1\nsize=1m\n");
         for block in &blocks {

@@ -35,6 +35,7 @@ use self::rng::Rng;
 use self::world::{SimulatedRing, World};
 use super::reactor::Reactor;
 use super::{DeviceError, DeviceFacts, DeviceHandle, Setup, commands};
+use crate::access::Peers;
 use crate::command::{Command, Setting};
 use crate::device;
 use crate::exports::{DeviceId, ExportTable, Served};
@@ -98,7 +99,11 @@ fn setup(plan: &Plan, handle: DeviceHandle) -> Setup {
     let model = plan.model.map(|text| text.parse::<Spec>().expect("a model").build());
     let exports = exports(plan);
     let registry = Arc::new(Registry::default());
-    registry.replace(Tables { devices: vec![handle.clone()], exports: exports.clone() });
+    registry.replace(Tables {
+        devices: vec![handle.clone()],
+        exports: exports.clone(),
+        peers: Peers::default(),
+    });
     Setup {
         name: "disk".into(),
         path: "simulated".into(),
