@@ -94,6 +94,24 @@ def weir_tenants(place, options, device, cgroups, control):
     return Server(place, command, "weir", [_uri(socket, name) for name in cgroups], socket=socket)
 
 
+def weir_tls(place, image, options, certificates):
+    """`weir serve` of one image on a Unix socket, to clients that start TLS and show a certificate of `certificates`."""
+    socket, control = place.fresh_socket(), place.fresh_socket()
+    text = f'[server]\nsocket = "{socket}"\ncontrol = "{control}"\ntls = "required"\n'
+    files = {name: str(certificates / f"{path}.pem") for name, path in _TLS_FILES.items()}
+    text += _table("tls", files)
+    text += _table("device.disk", {"path": str(image), "direct": "off"})
+    text += _table('cgroup."/main"', {"io.max": "disk riops=10000000"})
+    text += _table("export.disk", {"device": "disk", "cgroup": "/main"})
+    path = place.fresh("weir", ".toml")
+    path.write_text(text, encoding="utf-8")
+    command = [options.weir or weir_program(), "serve", path, *shlex.split(options.weir_args)]
+    return Server(place, command, "weir", [_tls_uri(socket, "disk")], socket=socket)
+
+
+_TLS_FILES = {"certificate": "server-cert", "key": "server-key", "client_ca": "ca-cert"}
+
+
 def _table(name, settings):
     """A table of TOML. JSON's strings, numbers, truth values and lists are TOML's as well."""
     plain = {key: value for key, value in settings.items() if not isinstance(value, dict)}
@@ -122,6 +140,14 @@ def nbdkit(place, plugin, *arguments, filters=()):
     command = [installed("nbdkit"), "--foreground", "--exit-with-parent", "--unix", socket]
     command += [f"--filter={name}" for name in filters]
     return Server(place, [*command, plugin, *arguments], "nbdkit", [_uri(socket)], socket=socket)
+
+
+def nbdkit_tls(place, certificates, plugin, *arguments):
+    """nbdkit with one plug-in, to clients that start TLS and show a certificate of `certificates`."""
+    socket = place.fresh_socket()
+    command = [installed("nbdkit"), "--foreground", "--exit-with-parent", "--unix", socket]
+    command += ["--tls=require", f"--tls-certificates={certificates}", "--tls-verify-peer", plugin, *arguments]
+    return Server(place, command, "nbdkit", [_tls_uri(socket)], socket=socket)
 
 
 def qemu(place, image, limits=None, exports=1, aio="threads"):
@@ -157,6 +183,10 @@ def installed(program):
 
 def _uri(socket, export=""):
     return f"nbd+unix:///{export}?socket={socket}"
+
+
+def _tls_uri(socket, export=""):
+    return f"nbds+unix:///{export}?socket={socket}"
 
 
 def _is_socket(path):
