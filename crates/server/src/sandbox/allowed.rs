@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use weir_config::{Backend, Config, ListenAddress, TlsConfig};
+use weir_config::{Backend, Config, ListenAddress, Sandbox, TlsConfig};
 
 /// Read wherever the configuration is: the status of threads, the properties of disks, what a panic prints.
 const SYSTEM: [&str; 4] = ["/proc/self", "/sys/devices", "/dev/tty", "/dev/urandom"];
@@ -80,7 +80,8 @@ impl Allowed {
         self.add_directory(main, Purpose::Read);
         if let Some(kept) = Config::directory(main) {
             // Where it cannot be made, no change can be kept either, which is told when there is one.
-            if std::fs::create_dir(&kept).is_ok() {
+            let is_needed = config.server.sandbox != Sandbox::Off;
+            if is_needed && std::fs::create_dir(&kept).is_ok() {
                 let _ = std::fs::File::open(directory(main)).and_then(|above| above.sync_all());
             }
             self.add(&kept, Purpose::Kept);
