@@ -7,6 +7,7 @@ mod cgroups_moved;
 mod client_limits;
 mod clients_share;
 mod control_api;
+mod control_tcp;
 mod device_failures;
 mod disconnects;
 mod disk_mount;

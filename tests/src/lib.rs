@@ -37,7 +37,7 @@ pub use peer::{Peer, peer, pypi, python, skip};
 pub use place::Place;
 pub use process::raise_open_files;
 pub use random::{Random, pattern};
-pub use run::{Ran, wait};
+pub use run::{Ran, run, wait};
 pub use server::{Refused, Server};
 pub use service_manager::ServiceManager;
 pub use small_file_system::SmallFileSystem;

@@ -26,7 +26,7 @@ pub struct Ran {
 /// # Panics
 /// When it cannot be started or does not end in time.
 #[track_caller]
-pub(crate) fn run(command: &mut Command) -> Ran {
+pub fn run(command: &mut Command) -> Ran {
     run_within(command, PATIENCE)
 }
 

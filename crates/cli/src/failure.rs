@@ -109,6 +109,10 @@ impl Failure {
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Failure {
         match error {
+            ClientError::Refused { status: 401, refusal } => Failure::wrong(&refusal.message).hint(
+                "--token-file names a file with the token of a [token.NAME] of the server"
+                    .to_owned(),
+            ),
             // 429 is over by itself after a while, as a device that does not answer may be.
             ClientError::Refused { status: 400..=428, refusal } => {
                 Failure::wrong(&refusal.message).hint(refusal.hint)

@@ -47,8 +47,8 @@ impl Server {
             if let Some(named) = named(&config.server, purpose) {
                 return Ok(named);
             }
-        } else if let Some(path) = std::env::var_os(VARIABLE).filter(|path| !path.is_empty()) {
-            return Ok(path.into());
+        } else if let Some(path) = from_environment() {
+            return Ok(path);
         }
         let mut directories = vec![runtime_dir::path(), ServerConfig::RUNTIME_DIR.into()];
         directories.dedup();
@@ -71,6 +71,11 @@ impl Server {
         );
         Err(Failure::failed(format!("no server answers in {}", places.join(" or "))).hint(hint))
     }
+}
+
+/// What `WEIR_CONTROL` names.
+pub(crate) fn from_environment() -> Option<PathBuf> {
+    std::env::var_os(VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
 /// The socket that the configuration names: of two, the first that answers.

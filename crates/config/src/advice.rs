@@ -13,9 +13,8 @@ impl Config {
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings: Vec<String> =
             self.devices.iter().flat_map(DeviceConfig::warnings).collect();
-        if self.tls.is_some() && self.server.tls == TlsMode::Off {
-            warnings
-                .push("tls: NBD does not use it; say `tls = \"required\"` under [server]".into());
+        if self.tls.is_some() && !self.server.uses_tls() {
+            warnings.push("tls: nothing uses it; say `tls = \"required\"` under [server]".into());
         }
         let asks = self.server.tls != TlsMode::Off
             && self.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());

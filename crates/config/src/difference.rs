@@ -22,6 +22,8 @@ pub enum SectionKind {
     Export,
     /// `[peer.NAME]`.
     Peer,
+    /// `[token.NAME]`.
+    Token,
 }
 
 impl SectionKind {
@@ -38,6 +40,7 @@ impl SectionKind {
             SectionKind::Cgroup => "cgroup",
             SectionKind::Export => "export",
             SectionKind::Peer => "peer",
+            SectionKind::Token => "token",
         }
     }
 }
@@ -161,7 +164,7 @@ impl Section<'_> {
 
 impl<'c> Side<'c> {
     fn of(config: &'c Config) -> Side<'c> {
-        let Config { server, tls, devices, cgroups, exports, peers } = config;
+        let Config { server, tls, devices, cgroups, exports, peers, tokens } = config;
         let server =
             Section { kind: SectionKind::Server, name: "", described: Described::Server(server) };
         let tls = tls.iter().map(|tls| Section {
@@ -190,12 +193,18 @@ impl<'c> Side<'c> {
             name: &peer.name,
             described: Described::Peer(peer, before),
         });
+        let tokens = tokens.iter().map(|token| Section {
+            kind: SectionKind::Token,
+            name: &token.name,
+            described: Described::Token(token),
+        });
         let mut sections: Vec<Section<'c>> = std::iter::once(server)
             .chain(tls)
             .chain(devices)
             .chain(cgroups)
             .chain(exports)
             .chain(peers)
+            .chain(tokens)
             .collect();
         sections.sort_by(|a, b| (a.kind, a.name).cmp(&(b.kind, b.name)));
         Side { config, sections }
@@ -311,6 +320,9 @@ mod tests {
 
     use super::*;
 
+    const SHA256: &str =
+        "sha256 = '00000000000000000000000000000000000000000000000000000000000000a0'";
+
     /// A configuration with `keys` in its section `kind`.
     fn config(kind: &str, keys: &str) -> Config {
         let of = |section: &str| if section == kind { keys } else { "" };
@@ -332,7 +344,7 @@ mod tests {
         };
         let text = format!(
             "[server]\n{}\n[tls]\n{}\n{}\n{}\n[device.d]\n{path}\n{}\n[device.d2]\npath = \"memory:1M\"\n[cgroup.\"/c\"]\n{}\n\
-             [export.e]\n{device}\n{cgroup}\n{}\n[peer.p]\n{}\n",
+             [export.e]\n{device}\n{cgroup}\n{}\n[peer.p]\n{}\n[token.t]\n{}\n{}\n{}\n",
             of("server"),
             of_tls("certificate", "certificate = '/c'"),
             of_tls("key", "key = '/k'"),
@@ -341,13 +353,22 @@ mod tests {
             of("cgroup"),
             of("export"),
             of("peer"),
+            match kind {
+                "token" => unless("sha256", SHA256),
+                _ => SHA256.into(),
+            },
+            match kind {
+                "token" => unless("access", "access = 'read'"),
+                _ => "access = 'read'".into(),
+            },
+            of("token"),
         );
         Config::from_str("x", &text).unwrap_or_else(|errors| panic!("{errors}"))
     }
 
     /// Keys of sections, and for each what it may be instead of its default, and what instead of that. Where a key needs
     /// another one, both have it.
-    const VALUES: [(&str, &str, &str, &str); 93] = [
+    const VALUES: [(&str, &str, &str, &str); 96] = [
         ("server", "socket", "socket = '/a'", "socket = '/b'"),
         ("server", "socket_mode", "socket_mode = '660'", "socket_mode = '666'"),
         ("server", "listen", "listen = '127.0.0.1:1'", "listen = ['[::1]:2', 'vsock:1:7']"),
@@ -358,6 +379,12 @@ mod tests {
         ("server", "control_read", "control_read = '/a'", "control_read = '/b'"),
         ("server", "control_read_mode", "control_read_mode = '600'", "control_read_mode = '666'"),
         ("server", "control_read_group", "control_read_group = 'a'", "control_read_group = 'b'"),
+        (
+            "server",
+            "control_listen",
+            "control_listen = '127.0.0.1:1'",
+            "control_listen = ['127.0.0.1:1', '[::1]:2']",
+        ),
         ("server", "control_hosts", "control_hosts = 'a'", "control_hosts = ['a', 'b']"),
         (
             "server",
@@ -395,6 +422,13 @@ mod tests {
         ("peer", "exports", "exports = 'e'", "exports = ['e', 'f-*']"),
         ("peer", "cgroup", "cgroup = '/c'", "cgroup = '/'"),
         ("peer", "read_only", "read_only = true", "read_only = false"),
+        ("token", "access", "access = 'change'", "access = 'read'"),
+        (
+            "token",
+            "sha256",
+            "sha256 = '00000000000000000000000000000000000000000000000000000000000000b1'",
+            "sha256 = '00000000000000000000000000000000000000000000000000000000000000c2'",
+        ),
         ("server", "log_level", "log_level = 'warn'", "log_level = 'debug'"),
         ("server", "sandbox", "sandbox = 'on'", "sandbox = 'off'"),
         ("server", "sandbox_paths", "sandbox_paths = '/a'", "sandbox_paths = ['/a', '/b']"),
@@ -508,6 +542,7 @@ mod tests {
             ("export", crate::export::KEYS.as_slice()),
             ("tls", crate::tls::KEYS.as_slice()),
             ("peer", crate::peer::KEYS.as_slice()),
+            ("token", crate::token::KEYS.as_slice()),
         ] {
             keys.extend(names.iter().map(|name| (kind, (*name).to_owned())));
         }
@@ -621,7 +656,8 @@ mod tests {
         let text = "[device.d]\npath = 'memory:64M'\n[cgroup.'/c']\n'io.max' = 'd riops=200'\n\
                     [cgroup.'/n']\n'io.max' = '* rbps=1'\n[export.'']\ndevice = 'd'\ncgroup = '/n'\ndescription = ' '\n\
                     [export.e]\ndevice = 'd'\ncgroup = '/c'\n[tls]\ncertificate = '/c'\nkey = '/k'\n[peer.p]\n";
-        let new = Config::from_str("y", text).unwrap();
+        let text = format!("{text}[token.t]\n{SHA256}\naccess = 'read'\n");
+        let new = Config::from_str("y", &text).unwrap();
         let lines = |old: &Config, new: &Config| -> Vec<String> {
             difference(old, new).iter().map(ToString::to_string).collect()
         };

@@ -60,6 +60,7 @@ mod source;
 mod statement;
 mod table;
 mod tls;
+mod token;
 mod validate;
 mod value;
 
@@ -70,10 +71,12 @@ pub use kept::{Kept, KeptError, KeptErrorKind};
 pub use limiter::parse_limiter;
 pub use listen::ListenAddress;
 pub use model::{
-    Backend, BlockSize, CgroupConfig, Config, DeviceConfig, DeviceLimits, DeviceRange, Direct,
-    ExportConfig, LogFormat, LogLevel, PeerConfig, Sandbox, ServerConfig, TlsConfig, TlsMode,
+    Access, Backend, BlockSize, CgroupConfig, Config, DeviceConfig, DeviceLimits, DeviceRange,
+    Direct, ExportConfig, LogFormat, LogLevel, PeerConfig, Sandbox, ServerConfig, TlsConfig,
+    TlsMode, TokenConfig,
 };
 pub use model_file::DeviceModel;
 pub use network::{Network, NetworkError};
 pub use schema::schema;
 pub use single::SingleExport;
+pub use token::{hex, is_token_name};

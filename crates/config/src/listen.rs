@@ -40,7 +40,7 @@ impl ListenAddress {
     pub(crate) fn read(text: &Text, report: &mut Report) -> Option<ListenAddress> {
         match text.value.strip_prefix("vsock:") {
             Some(rest) => vsock(text, rest, report),
-            None => tcp(text, report).map(ListenAddress::Tcp),
+            None => tcp(text, NBD_PORT, report).map(ListenAddress::Tcp),
         }
     }
 
@@ -81,7 +81,8 @@ fn number(text: &str) -> Option<u32> {
     text.parse().ok().filter(|&number| number != u32::MAX)
 }
 
-fn tcp(text: &Text, report: &mut Report) -> Option<SocketAddr> {
+/// An address and a port of TCP; `usual_port` is for the hint.
+pub(crate) fn tcp(text: &Text, usual_port: u16, report: &mut Report) -> Option<SocketAddr> {
     let value = text.value.as_str();
     let local = value.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
     if let Ok(address) = local.as_deref().unwrap_or(value).parse() {
@@ -89,10 +90,12 @@ fn tcp(text: &Text, report: &mut Report) -> Option<SocketAddr> {
     }
     let port = value.strip_prefix(':').unwrap_or(value).parse::<u16>();
     let hint = match (value.parse::<IpAddr>(), port) {
-        (Ok(host), _) => format!("add the port: \"{}\"", SocketAddr::new(host, NBD_PORT)),
+        (Ok(host), _) => format!("add the port: \"{}\"", SocketAddr::new(host, usual_port)),
         (_, Ok(port)) => format!("add the address: \"127.0.0.1:{port}\""),
         _ => {
-            format!("write an address and a port, \"127.0.0.1:{NBD_PORT}\" or \"[::1]:{NBD_PORT}\"")
+            format!(
+                "write an address and a port, \"127.0.0.1:{usual_port}\" or \"[::1]:{usual_port}\""
+            )
         }
     };
     report.refuse(text, format!("{:?} is no address and port", cut(value)), Some(hint));

@@ -1,5 +1,6 @@
 //! Valid configuration. A value that exists has passed every check.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -26,6 +27,8 @@ pub struct Config {
     /// `[peer.NAME]`, in the order of the file: the first that a client is counts. Where there is none, every client may use
     /// every export.
     pub peers: Vec<PeerConfig>,
+    /// `[token.NAME]`, in the order of the file.
+    pub tokens: Vec<TokenConfig>,
 }
 
 /// Where the server listens.
@@ -54,6 +57,8 @@ pub struct ServerConfig {
     pub control_read_mode: u32,
     /// `control_read_group`: its group, as `control_group`.
     pub control_read_group: Option<String>,
+    /// `control_listen`: TCP addresses of the control API, which is served over TLS there.
+    pub control_listen: Vec<SocketAddr>,
     /// `control_hosts`: names of the server in the header `Host` of requests, besides `weir`, `localhost` and addresses; in
     /// lower case.
     pub control_hosts: Vec<String>,
@@ -164,6 +169,40 @@ pub struct PeerConfig {
     pub cgroup: Option<Path>,
     /// `read_only`: refuse writes.
     pub read_only: bool,
+}
+
+/// A token for the control API over TCP.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TokenConfig {
+    /// What the log calls its holder.
+    pub name: String,
+    /// `sha256`: digest of the token, which itself is kept nowhere.
+    pub sha256: [u8; 32],
+    /// `access`: what its holder may do.
+    pub access: Access,
+}
+
+/// What a caller of the control API may do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Ask; a change is refused with 403.
+    Read,
+    /// Ask and change.
+    Change,
+}
+
+impl Access {
+    /// All of them, by name.
+    pub const NAMES: [(&'static str, Access); 2] =
+        [("read", Access::Read), ("change", Access::Change)];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Access::Read => "read",
+            Access::Change => "change",
+        }
+    }
 }
 
 /// Format of a server's log.

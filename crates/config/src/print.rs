@@ -18,7 +18,7 @@ impl Config {
         &self,
         mut comment: impl FnMut(SectionKind, &str) -> Option<String>,
     ) -> String {
-        let Config { server, tls, devices, cgroups, exports, peers } = self;
+        let Config { server, tls, devices, cgroups, exports, peers, tokens } = self;
         let mut document = DocumentMut::new();
         let mut printer = Printer { config: self, is_first: true, comment: &mut comment };
         let server = printer.section(SectionKind::Server, "", Described::Server(server));
@@ -49,6 +49,11 @@ impl Config {
             .map(|peer| (peer.name.as_str(), Described::Peer(peer, None)))
             .collect::<Vec<_>>();
         printer.sections(&mut document, SectionKind::Peer, peers);
+        let tokens = tokens
+            .iter()
+            .map(|token| (token.name.as_str(), Described::Token(token)))
+            .collect::<Vec<_>>();
+        printer.sections(&mut document, SectionKind::Token, tokens);
         document.to_string()
     }
 }

@@ -10,7 +10,7 @@ use weir_text::BfqKey;
 
 use crate::cgroup::CGROUPS_MAX;
 use crate::device::{DEPTH_MAX, PRICE_IOS_MAX, QUEUE_MAX};
-use crate::model::{LogFormat, LogLevel, Sandbox, TlsMode};
+use crate::model::{Access, LogFormat, LogLevel, Sandbox, TlsMode};
 use crate::server::CONNECTIONS_MAX;
 use crate::table::Level;
 use crate::tls::THREADS_MAX;
@@ -32,6 +32,7 @@ pub fn schema() -> Value {
             key("cgroup", named(cgroup()), "Cgroups, by path, such as \"/vms/db\""),
             key("export", named(export()), "Exports, by the name that clients ask for"),
             key("peer", named(peer()), "Clients and what they may use; the first that fits counts"),
+            key("token", named(token()), "Tokens of the control API over TCP, by name"),
         ],
         Level::Top,
     );
@@ -105,6 +106,7 @@ fn server() -> Vec<Key> {
         key("control_read", text(), "Unix socket of the control API that only reads"),
         key("control_read_mode", text(), "Mode of that socket's file"),
         key("control_read_group", text(), "Its group, by name or number"),
+        key("control_listen", texts(), "TCP addresses of the control API, over TLS"),
         key("control_hosts", texts(), "Names of the server in the header Host"),
         key("control_origins", texts(), "Origins whose pages may change something"),
         key("exit_last", switch(), "End with the last client"),
@@ -201,6 +203,14 @@ fn cgroup() -> Vec<Key> {
         ),
         key("io.limiter", text(), "How limits are enforced: pace, slice:KERNEL, token or leaky"),
         key("io.watermark", amount(), "As of the device, for this cgroup, or \"inherit\""),
+    ]
+}
+
+fn token() -> Vec<Key> {
+    let sha256 = json!({ "type": "string", "pattern": "^[0-9A-Fa-f]{64}$" });
+    vec![
+        key("sha256", sha256, "SHA-256 of the token, as `weir api token` prints it"),
+        key("access", word(Access::NAMES.map(|(name, _)| name)), "What its holder may do"),
     ]
 }
 

@@ -7,7 +7,7 @@ use weir_units::Nanos;
 
 use crate::backend::Files;
 use crate::cgroup::CGROUPS_MAX;
-use crate::listen::ListenAddress;
+use crate::listen::{self, ListenAddress};
 use crate::model::{LogFormat, LogLevel, Sandbox, ServerConfig, TlsConfig, TlsMode};
 use crate::report::Report;
 use crate::source::Text;
@@ -21,6 +21,8 @@ pub(crate) const CONNECTIONS_MAX: u32 = 65_536;
 const CONNECTIONS_MIN: u32 = 16;
 /// Default of `max_cgroups`.
 const CGROUPS: u32 = 10_000;
+/// The port for the control API in examples: the one after NBD's.
+const CONTROL_PORT: u16 = 10_810;
 
 /// How long requests under way may take at the end.
 const DRAIN_TIME: Duration = Duration::from_secs(10);
@@ -31,7 +33,7 @@ const GROUP_MAX: usize = 32;
 /// Longest name of a machine, in bytes (RFC 1035).
 const HOST_MAX: usize = 253;
 
-pub(crate) const KEYS: [&str; 22] = [
+pub(crate) const KEYS: [&str; 23] = [
     "socket",
     "socket_mode",
     "listen",
@@ -41,6 +43,7 @@ pub(crate) const KEYS: [&str; 22] = [
     "control_read",
     "control_read_mode",
     "control_read_group",
+    "control_listen",
     "control_hosts",
     "control_origins",
     "max_connections",
@@ -70,6 +73,7 @@ impl Default for ServerConfig {
             control_read: None,
             control_read_mode: ServerConfig::READ_MODE,
             control_read_group: None,
+            control_listen: Vec::new(),
             control_hosts: Vec::new(),
             control_origins: Vec::new(),
             max_connections: CONNECTIONS,
@@ -94,6 +98,11 @@ impl ServerConfig {
 
     /// Default mode of the reading control socket: its owner and its group.
     pub const READ_MODE: u32 = 0o660;
+
+    /// Whether anything is encrypted, so that `[tls]` is needed.
+    pub fn uses_tls(&self) -> bool {
+        self.tls != TlsMode::Off || !self.control_listen.is_empty()
+    }
 
     /// Default connections of each of `exports` exports.
     pub fn max_connections_per_export(&self, exports: usize) -> u32 {
@@ -147,6 +156,7 @@ pub(crate) fn read(
     let text = section.text("control", report);
     control(&mut server, text.as_ref(), files, report);
     control_files(&mut server, &section, files, report);
+    control_listen(&mut server, root, &section, report);
     if let Some(connections) = section.number("max_connections", 1, CONNECTIONS_MAX, report) {
         server.max_connections = connections;
         server.max_connections_per_client = max_connections_per_client(connections);
@@ -242,6 +252,38 @@ fn control_files(
     let origins = section.get("control_origins").map(|entry| entry.texts(report));
     for text in origins.unwrap_or_default() {
         server.control_origins.extend(origin(&text, report));
+    }
+}
+
+/// Addresses of the control API, which needs certificate and token there.
+fn control_listen(
+    server: &mut ServerConfig,
+    root: &Section<'_>,
+    section: &Section<'_>,
+    report: &mut Report,
+) {
+    let addresses = section.get("control_listen").map(|entry| entry.texts(report));
+    let addresses = addresses.unwrap_or_default();
+    for (table, what, hint) in [
+        ("tls", "a certificate", "add `[tls]` with `certificate = \"...\"` and `key = \"...\"`"),
+        ("token", "a token", "add one: `weir api token NAME --out FILE` prints its section"),
+    ] {
+        if let (Some(text), None) = (addresses.first(), root.get(table)) {
+            report.refuse(
+                text,
+                format!("over TCP the control API needs {what}"),
+                Some(hint.into()),
+            );
+        }
+    }
+    for text in addresses {
+        if let Some(address) = listen::tcp(&text, CONTROL_PORT, report) {
+            if server.control_listen.contains(&address) && address.port() != 0 {
+                let message = format!("{address} is there twice");
+                report.refuse(&text, message, Some("say it once".into()));
+            }
+            server.control_listen.push(address);
+        }
     }
 }
 

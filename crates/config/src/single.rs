@@ -218,6 +218,7 @@ fn build(
         cgroups: vec![cgroup],
         exports: vec![export],
         peers: Vec::new(),
+        tokens: Vec::new(),
     }
 }
 

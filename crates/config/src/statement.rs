@@ -10,8 +10,9 @@ use weir_units::Nanos;
 use crate::cgroup::INHERIT;
 use crate::model::{
     Backend, BlockSize, CgroupConfig, Config, DeviceConfig, DeviceLimits, DeviceRange, Direct,
-    ExportConfig, LogFormat, LogLevel, PeerConfig, Sandbox, ServerConfig, TlsConfig,
+    ExportConfig, LogFormat, LogLevel, PeerConfig, Sandbox, ServerConfig, TlsConfig, TokenConfig,
 };
+use crate::token::hex;
 
 /// Block of the write-back cache, in bytes.
 const BLOCK: u64 = weir_cache::writeback::BLOCK_BYTES;
@@ -93,6 +94,11 @@ fn optional(name: &'static str, value: Option<impl Into<Value>>) -> Statement {
     Statement { key: vec![name], device: None, value: value.map(Into::into), is_default }
 }
 
+/// A key that has no default.
+fn required(name: &'static str, value: &str) -> Statement {
+    Statement { key: vec![name], device: None, value: Some(value.into()), is_default: false }
+}
+
 /// A time as one word: what has a unit reads back.
 fn time(time: std::time::Duration) -> Value {
     let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -114,6 +120,7 @@ pub(crate) fn of_server(server: &ServerConfig) -> Vec<Statement> {
         control_read,
         control_read_mode,
         control_read_group,
+        control_listen,
         control_hosts,
         control_origins,
         max_connections,
@@ -130,6 +137,7 @@ pub(crate) fn of_server(server: &ServerConfig) -> Vec<Statement> {
     let mode = |mode: u32| format!("{mode:03o}");
     let list = |texts: &[String]| (!texts.is_empty()).then(|| Value::List(texts.to_vec()));
     let listen: Vec<String> = listen.iter().map(ToString::to_string).collect();
+    let control_listen: Vec<String> = control_listen.iter().map(ToString::to_string).collect();
     let sandbox_paths: Vec<String> = sandbox_paths.iter().map(path).collect();
     let per_client = crate::server::max_connections_per_client(*max_connections);
     vec![
@@ -143,6 +151,7 @@ pub(crate) fn of_server(server: &ServerConfig) -> Vec<Statement> {
         optional("control_read", control_read.as_ref().map(path)),
         key("control_read_mode", mode(*control_read_mode), mode(default.control_read_mode)),
         optional("control_read_group", control_read_group.clone()),
+        optional("control_listen", list(&control_listen)),
         optional("control_hosts", list(control_hosts)),
         optional("control_origins", list(control_origins)),
         key("exit_last", *exit_last, default.exit_last),
@@ -202,11 +211,6 @@ pub(crate) fn of_peer(peer: &PeerConfig, after: Option<&str>) -> Vec<Statement> 
         optional("cgroup", cgroup.as_ref().map(|cgroup| cgroup.as_str())),
         key("read_only", *read_only, false),
     ]
-}
-
-/// A key that has no default.
-fn required(name: &'static str, value: &str) -> Statement {
-    Statement { key: vec![name], device: None, value: Some(value.into()), is_default: false }
 }
 
 /// `[device.NAME]`.
@@ -409,6 +413,14 @@ pub(crate) fn of_export(export: &ExportConfig, devices: &[DeviceConfig]) -> Vec<
     ]
 }
 
+/// `[token.NAME]`.
+pub(crate) fn of_token(token: &TokenConfig) -> Vec<Statement> {
+    let TokenConfig { name: _, sha256, access } = token;
+    [("sha256", hex(sha256)), ("access", access.name().to_owned())]
+        .map(|(name, value)| required(name, &value))
+        .into()
+}
+
 /// A section of a configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Described<'c> {
@@ -419,6 +431,7 @@ pub(crate) enum Described<'c> {
     Tls(&'c TlsConfig),
     /// The peer, and the name of the one before it.
     Peer(&'c PeerConfig, Option<&'c str>),
+    Token(&'c TokenConfig),
 }
 
 impl Described<'_> {
@@ -431,6 +444,7 @@ impl Described<'_> {
             Described::Export(export) => of_export(export, &config.devices),
             Described::Tls(tls) => of_tls(tls),
             Described::Peer(peer, after) => of_peer(peer, after),
+            Described::Token(token) => of_token(token),
         }
     }
 }

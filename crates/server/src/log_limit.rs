@@ -45,6 +45,10 @@ pub(crate) enum LogLine {
     WaitingFailed,
     /// A change that the control API was asked for was refused.
     ChangeRefused,
+    /// A request to the control API over TCP had no token that is known.
+    NoToken,
+    /// A connection to the control API over TCP did not get through TLS.
+    NoTls,
 }
 
 /// Leave to write one line.

@@ -17,6 +17,7 @@ use weir_nbd::ExportId;
 
 use crate::change::{self, ApplyError, Changes, Grown, OnFailure, ReadAgain};
 use crate::command::Command;
+use crate::control::Tokens;
 use crate::device::{DeviceError, DeviceHandle, Greeting, Heartbeat};
 use crate::exports::DeviceId;
 use crate::front::{Accepts, Front, Listener};
@@ -41,11 +42,15 @@ pub struct Running {
     /// Devices that could not be opened at the start.
     pub(crate) left_out: Mutex<Vec<DeviceConfig>>,
     pub(crate) sandbox: Sandbox,
+    /// Of the configuration that runs; looked at for each request to the control API over TCP.
+    pub(crate) tokens: Mutex<Arc<Tokens>>,
     is_ending: AtomicBool,
     front: Mutex<Option<Front>>,
     accepts: Arc<Accepts>,
-    /// The threads that encrypt, where the configuration has `tls`.
-    pub(crate) tls: Option<Tls>,
+    /// Where the configuration has `[tls]`.
+    pub(crate) certificates: Option<Arc<CurrentCertificates>>,
+    /// The threads that encrypt NBD, where `[server]` has `tls`.
+    tls: Option<Tls>,
     mode: TlsMode,
     socket: Option<PathBuf>,
     addresses: Vec<ListenAddress>,
@@ -187,8 +192,13 @@ impl Running {
             cgroups: Vec::new(),
             exports: Vec::new(),
             peers: Vec::new(),
+            tokens: Vec::new(),
         };
-        let tls = tls(config, &shared)?;
+        let certificates = certificates(config)?;
+        let tls = match &certificates {
+            Some(certificates) => tls(config, certificates, &shared)?,
+            None => None,
+        };
         let running = Running {
             shared,
             threads: Mutex::default(),
@@ -196,9 +206,11 @@ impl Running {
             config: tokio::sync::Mutex::new(nothing),
             left_out: Mutex::default(),
             sandbox,
+            tokens: Mutex::default(),
             is_ending: AtomicBool::default(),
             front: Mutex::default(),
             accepts: Arc::default(),
+            certificates,
             tls,
             mode: server.tls,
             socket,
@@ -251,6 +263,16 @@ impl Running {
     /// There is no such device, or it has not grown.
     pub async fn grow(&self, device: &str) -> Result<Grown, ApplyError> {
         change::grow(self, device).await
+    }
+
+    /// The certificates of the configuration that runs, where it has any.
+    pub fn certificates(&self) -> Option<Arc<CurrentCertificates>> {
+        self.certificates.clone()
+    }
+
+    /// The tokens of the configuration that runs.
+    pub(crate) fn tokens(&self) -> Arc<Tokens> {
+        Arc::clone(&lock(&self.tokens))
     }
 
     /// The configuration that runs: as last applied, without what only a restart changes.
@@ -433,18 +455,27 @@ fn listen(config: &Config, given: Vec<Listener>) -> Result<Listening, StartError
     Ok(listening)
 }
 
-/// The threads that encrypt, if there are to be any.
-fn tls(config: &Config, shared: &Shared) -> Result<Option<Tls>, StartError> {
+/// What the files under `[tls]` say.
+fn certificates(config: &Config) -> Result<Option<Arc<CurrentCertificates>>, CertificateError> {
     let Some(tls) = &config.tls else { return Ok(None) };
     let certificates = CertificateFiles::from(tls).read()?;
     certificates.warnings.iter().for_each(|warning| warn!("{warning}"));
-    if config.server.tls == TlsMode::Off {
+    Ok(Some(Arc::new(CurrentCertificates::new(certificates.configs))))
+}
+
+/// The threads that encrypt NBD, if there are to be any.
+fn tls(
+    config: &Config,
+    certificates: &Arc<CurrentCertificates>,
+    shared: &Shared,
+) -> Result<Option<Tls>, StartError> {
+    let Some(tls) = config.tls.as_ref().filter(|_| config.server.tls != TlsMode::Off) else {
         return Ok(None);
-    }
+    };
     let Shared { registry, seats, .. } = shared;
     let shared = (Arc::clone(registry), Arc::clone(seats), config.server.max_connections);
-    let current = CurrentCertificates::new(certificates.config);
-    Tls::start(tls, config.server.tls, current, shared).map(Some).map_err(StartError::Thread)
+    let started = Tls::start(tls, config.server.tls, Arc::clone(certificates), shared);
+    started.map(Some).map_err(StartError::Thread)
 }
 
 /// How clients get to each export.

@@ -1,6 +1,7 @@
 //! Control thread: signals, the control API, and the end of the device threads.
 
 use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use weir_config::{Config, ServerConfig};
-use weir_server::control::{self, Access, ControlSocket, Guard};
+use weir_server::control::{self, Access, ControlSocket, Guard, RemoteSocket};
 use weir_server::tenants::{Files, Reload, Tenants};
 use weir_server::{Allowed, ApplyError, BindError, Running, SocketFile, StartError, group_id};
 use weir_uring::OpenError;
@@ -43,6 +44,7 @@ pub(super) fn serve(
         let terminal = Terminal::of_this_process();
         let Inherited { nbd, control: given, control_read: given_read } = inherited;
         let sockets = bind(control, &config.server, (given, given_read))?;
+        let listeners = listen(&config.server)?;
         let mut allowed = Allowed::new(config);
         if let Some(files) = &files {
             allowed = allowed.with_files(files.main(), config);
@@ -67,7 +69,14 @@ pub(super) fn serve(
         };
         let control = sockets.first().map(place).map(tracing::field::display);
         let control_read = sockets.get(1).map(place);
-        tracing::info!(control, control_read, "serving");
+        let addresses = listeners.iter().filter_map(|listener| listener.local_addr().ok());
+        let addresses =
+            addresses.map(|address| address.to_string()).reduce(|a, b| format!("{a} {b}"));
+        tracing::info!(control, control_read, control_listen = addresses, "serving");
+        let remote = running.certificates().map(|certificates| {
+            let remote = |listener| RemoteSocket::new(listener, Arc::clone(&certificates));
+            listeners.into_iter().map(remote).collect()
+        });
         let uris: String = running.uris().iter().map(|(_, uri)| format!("{uri}\n")).collect();
         output::print(&uris).map_err(|failure| match failure {
             // Its starter does not know where it is: not the end that a reader asks for after enough output.
@@ -79,7 +88,12 @@ pub(super) fn serve(
             hosts: config.server.control_hosts.clone(),
             origins: config.server.control_origins.clone(),
         };
-        let api = tokio::spawn(control::serve(sockets, Arc::clone(&control), guard));
+        let api = tokio::spawn(control::serve(
+            sockets,
+            remote.unwrap_or_default(),
+            Arc::clone(&control),
+            guard,
+        ));
         manager::ready(&serving(&running.config().await));
         let watch = tokio::spawn(manager::watch(Arc::clone(&running)));
         let why = loop {
@@ -243,6 +257,19 @@ fn bind(
         sockets.push(reading.map_err(|error| fail(error, "control_read"))?);
     }
     Ok(sockets)
+}
+
+/// The TCP sockets of the control API.
+fn listen(server: &ServerConfig) -> Result<Vec<TcpListener>, Failure> {
+    let bind = |address: &SocketAddr| {
+        TcpListener::bind(address).map_err(|error| {
+            let message = format!("`control_listen` of [server]: {address}: {error}");
+            let hint = (error.kind() == ErrorKind::AddrInUse)
+                .then(|| "another program listens there: choose another port".to_owned());
+            Failure::failed(message).hint(hint)
+        })
+    };
+    server.control_listen.iter().map(bind).collect()
 }
 
 /// `disk.control-read.sock` beside `disk.control.sock`.

@@ -31,6 +31,7 @@ use weir_uring::{Backend, OpenError};
 
 use crate::access::Peers;
 use crate::command::{Applied, Command, SetError, Setting};
+use crate::control::Tokens;
 use crate::device::{self, DeviceError, DeviceHandle, Gone, Setup};
 use crate::exports::{DeviceId, ExportTable, Served};
 use crate::registry::Tables;
@@ -267,8 +268,8 @@ pub(crate) async fn apply(
     // Nothing fails from here on.
     if let Some(certificates) = certificates {
         changes.warnings.extend(certificates.warnings);
-        if let Some(tls) = &running.tls {
-            tls.certificates.replace(certificates.config);
+        if let Some(current) = &running.certificates {
+            current.replace(certificates.configs);
         }
     }
     *lock(&running.left_out) = left_out;
@@ -305,6 +306,7 @@ pub(crate) async fn apply(
             changes.warnings.push(format!("device `{name}`: {error}"));
         }
     }
+    *lock(&running.tokens) = Arc::new(Tokens::new(&applied.tokens));
     *config = applied;
     Ok(changes)
 }

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use weir_config::{
-    CgroupConfig, Change, Config, DeviceConfig, Difference, TlsConfig, TlsMode, difference,
-};
+use weir_config::{CgroupConfig, Change, Config, DeviceConfig, Difference, TlsConfig, difference};
 use weir_engine::settings::{LowLatency, PrioClass};
 use weir_engine::{LimiterKind, Limits, Path, Watermark, Weight};
 
@@ -90,12 +88,12 @@ pub(super) fn kept(old: &DeviceConfig, new: &DeviceConfig) -> DeviceConfig {
     DeviceConfig { watermark: new.watermark, engine, ..old.clone() }
 }
 
-/// `[tls]` as it is when `new` has been applied: with the threads that there are, and never gone while connections are
+/// `[tls]` as it is when `new` has been applied: with the threads that there are, and never gone where connections are
 /// encrypted.
 pub(super) fn kept_tls(old: &Config, new: &Config) -> Option<TlsConfig> {
     match (&old.tls, &new.tls) {
         (Some(old), Some(new)) => Some(TlsConfig { threads: old.threads, ..new.clone() }),
-        (Some(_), None) if old.server.tls != TlsMode::Off => old.tls.clone(),
+        (Some(_), None) if old.server.uses_tls() => old.tls.clone(),
         (_, new) => new.clone(),
     }
 }

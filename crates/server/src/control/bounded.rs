@@ -1,29 +1,42 @@
-//! Bounded listener of the control socket: so many connections at once, and none that is silent or stays for long.
+//! Bounded listeners of the control API: so many connections at once, and none that is silent or stays for long.
 
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use axum::extract::connect_info::Connected;
+use axum::serve::IncomingStream;
 use axum::serve::Listener;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep, sleep_until};
+use weir_config::Access;
 
-use super::caller::{Access, Caller, Identity};
+use super::caller::{Caller, Identity};
 
-/// Connections at once; further ones wait in the socket's backlog.
-const CONNECTIONS_MAX: usize = 64;
+/// Connections of a listener at once; further ones wait in the socket's backlog.
+pub(super) const CONNECTIONS_MAX: usize = 64;
 /// Longest that a connection may neither send nor take anything.
-const SILENCE_MAX: Duration = Duration::from_secs(10);
+pub(super) const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// Longest that a connection may last.
 const LIFE_MAX: Duration = Duration::from_secs(60);
 /// How long a listener rests after it failed: the backlog keeps what comes meanwhile.
-const REST: Duration = Duration::from_millis(100);
+pub(super) const REST: Duration = Duration::from_millis(100);
 
-/// A listener whose connections are bounded in number and time.
+/// The other end of a connection.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Peer {
+    /// The socket says who it is.
+    Known(Caller),
+    /// Each request has to show a token.
+    Remote(SocketAddr),
+}
+
+/// A Unix socket whose connections are bounded in number and time.
 pub(super) struct BoundedListener {
     listener: UnixListener,
     places: Arc<Semaphore>,
@@ -39,10 +52,10 @@ impl BoundedListener {
 }
 
 impl Listener for BoundedListener {
-    type Io = BoundedStream;
+    type Io = BoundedStream<UnixStream>;
     type Addr = tokio::net::unix::SocketAddr;
 
-    async fn accept(&mut self) -> (BoundedStream, Self::Addr) {
+    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
         loop {
             let place = Arc::clone(&self.places).acquire_owned().await;
             let place = place.expect("nothing closes it");
@@ -50,7 +63,7 @@ impl Listener for BoundedListener {
                 Ok((stream, address)) => match identity(&stream) {
                     Ok(identity) => {
                         let caller = Caller { identity, access: self.access };
-                        return (BoundedStream::new(stream, caller, place), address);
+                        return (BoundedStream::new(stream, Peer::Known(caller), place), address);
                     }
                     Err(error) => {
                         tracing::debug!(%error, "a control connection without credentials");
@@ -78,25 +91,25 @@ fn identity(stream: &UnixStream) -> io::Result<Identity> {
 }
 
 /// A connection that fails with `TimedOut` when it has been silent, or has lasted, for too long.
-pub(super) struct BoundedStream {
-    stream: UnixStream,
-    caller: Caller,
+pub(super) struct BoundedStream<S> {
+    stream: S,
+    peer: Peer,
     /// The earlier of the two ends.
     deadline: Pin<Box<Sleep>>,
     ends: Instant,
     _place: OwnedSemaphorePermit,
 }
 
-impl BoundedStream {
-    fn new(stream: UnixStream, caller: Caller, place: OwnedSemaphorePermit) -> BoundedStream {
+impl<S> BoundedStream<S> {
+    pub(super) fn new(stream: S, peer: Peer, place: OwnedSemaphorePermit) -> BoundedStream<S> {
         let now = Instant::now();
         let deadline = Box::pin(sleep_until(now + SILENCE_MAX));
-        BoundedStream { stream, caller, deadline, ends: now + LIFE_MAX, _place: place }
+        BoundedStream { stream, peer, deadline, ends: now + LIFE_MAX, _place: place }
     }
 
     /// The other end.
-    pub(super) fn caller(&self) -> &Caller {
-        &self.caller
+    pub(super) fn peer(&self) -> &Peer {
+        &self.peer
     }
 
     /// What an operation comes to: something has moved, or time may be over.
@@ -114,7 +127,13 @@ impl BoundedStream {
     }
 }
 
-impl AsyncRead for BoundedStream {
+impl Connected<IncomingStream<'_, BoundedListener>> for Peer {
+    fn connect_info(stream: IncomingStream<'_, BoundedListener>) -> Peer {
+        stream.io().peer().clone()
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for BoundedStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -125,7 +144,7 @@ impl AsyncRead for BoundedStream {
     }
 }
 
-impl AsyncWrite for BoundedStream {
+impl<S: AsyncWrite + Unpin> AsyncWrite for BoundedStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -158,7 +177,7 @@ mod tests {
             let places = Arc::new(Semaphore::new(1));
             let place = Arc::clone(&places).acquire_owned().await.unwrap();
             let caller = Caller { identity: identity(&ours).unwrap(), access: Access::Read };
-            let mut ours = BoundedStream::new(ours, caller, place);
+            let mut ours = BoundedStream::new(ours, Peer::Known(caller), place);
             let sender = tokio::spawn(async move {
                 loop {
                     tokio::time::sleep(pause).await;

@@ -1,25 +1,19 @@
 //! Callers of the control API.
 
 use std::fmt;
+use std::net::SocketAddr;
+
+use weir_config::Access;
 
 use crate::log_limit::LogPermit;
 
-/// The other end of a control connection, as its socket tells: an axum extension of each request.
+/// Where a request comes from: an axum extension of each.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Caller {
     /// Identity of the caller.
     pub identity: Identity,
     /// What it may do.
     pub access: Access,
-}
-
-/// What a caller may do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Access {
-    /// Ask; a change is refused with 403.
-    Read,
-    /// Ask and change.
-    Change,
 }
 
 /// Identity of a caller.
@@ -32,6 +26,13 @@ pub enum Identity {
         /// Its number when it connected; unknown from another PID namespace.
         pid: Option<i32>,
     },
+    /// The holder of a token, over TCP.
+    Token {
+        /// The token's name.
+        name: String,
+        /// Where the connection comes from.
+        address: SocketAddr,
+    },
     /// The server itself, asked by a signal.
     Signal(&'static str),
 }
@@ -41,6 +42,7 @@ impl Caller {
     pub(super) fn rate_key(&self) -> String {
         match &self.identity {
             Identity::Process { uid, .. } => format!("uid {uid}"),
+            Identity::Token { name, .. } => format!("token {name}"),
             identity @ Identity::Signal(_) => identity.to_string(),
         }
     }
@@ -51,23 +53,29 @@ impl fmt::Display for Identity {
         match self {
             Identity::Process { uid, pid: Some(pid) } => write!(f, "uid {uid}, pid {pid}"),
             Identity::Process { uid, pid: None } => write!(f, "uid {uid}"),
+            Identity::Token { name, address } => write!(f, "token {name}, {address}"),
             Identity::Signal(name) => f.write_str(name),
         }
     }
 }
 
 /// Identity as fields of a log line; those that are `None` are left out.
-pub(super) struct Fields {
-    pub(super) uid: Option<u32>,
-    pub(super) pid: Option<i32>,
-    pub(super) signal: Option<&'static str>,
+struct Fields<'i> {
+    uid: Option<u32>,
+    pid: Option<i32>,
+    token: Option<&'i str>,
+    address: Option<String>,
+    signal: Option<&'static str>,
 }
 
 impl Identity {
-    pub(super) fn fields(&self) -> Fields {
-        let mut fields = Fields { uid: None, pid: None, signal: None };
+    fn fields(&self) -> Fields<'_> {
+        let mut fields = Fields { uid: None, pid: None, token: None, address: None, signal: None };
         match self {
             Identity::Process { uid, pid } => (fields.uid, fields.pid) = (Some(*uid), *pid),
+            Identity::Token { name, address } => {
+                (fields.token, fields.address) = (Some(name.as_str()), Some(address.to_string()));
+            }
             Identity::Signal(name) => fields.signal = Some(name),
         }
         fields
@@ -94,12 +102,13 @@ pub struct Change {
 impl Change {
     /// Writes the line.
     pub(super) fn log(&self, caller: &Identity, generation: &str) {
-        let Fields { uid, pid, signal } = caller.fields();
+        let Fields { uid, pid, token, address, signal } = caller.fields();
         let Change { operation, cgroup, device, key, old, new } = self;
         let [cgroup, device, key, old, new] =
             [cgroup, device, key, old, new].map(|text| text.as_deref());
         tracing::info!(
-            uid, pid, signal, operation, cgroup, device, key, old, new, generation, "changed"
+            uid, pid, token, address, signal, operation, cgroup, device, key, old, new, generation,
+            "changed"
         );
     }
 }
@@ -112,23 +121,26 @@ pub(super) fn log_refusal(
     reason: &str,
     permit: &LogPermit,
 ) {
-    let Fields { uid, pid, signal } = caller.fields();
+    let Fields { uid, pid, token, address, signal } = caller.fields();
     let left_out = permit.left_out;
-    match status {
-        401 | 403 | 421 | 429 => {
-            tracing::warn!(uid, pid, signal, operation, status, reason, left_out, "change refused");
-        }
-        _ => {
-            tracing::debug!(
+    macro_rules! line {
+        ($level:ident) => {
+            tracing::$level!(
                 uid,
                 pid,
+                token,
+                address,
                 signal,
                 operation,
                 status,
                 reason,
                 left_out,
                 "change refused"
-            );
-        }
+            )
+        };
+    }
+    match status {
+        403 | 421 | 429 => line!(warn),
+        _ => line!(debug),
     }
 }

@@ -13,6 +13,7 @@ use super::api::{
     ExportsReply, MoveRequest, Refusal, ReloadRequest, RemoveRequest, ResizeReply, ResizeRequest,
     SetReply, SetRequest,
 };
+use super::remote::Remote;
 use crate::status::Status;
 
 /// Longest answer that is read, in bytes: the status of a hundred thousand cgroups has about as many KiB.
@@ -23,35 +24,42 @@ const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// A blocking client; each call is a connection of its own.
 #[derive(Clone, Debug)]
 pub struct Client {
-    path: PathBuf,
+    place: Place,
     /// The generation that changes are based on.
     based_on: Option<String>,
+}
+
+/// Where a server is reached.
+#[derive(Clone, Debug)]
+enum Place {
+    Socket(PathBuf),
+    Remote(Remote),
 }
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// No server is there, or its socket is not ours to use.
-    #[error("{path}: {source}")]
+    #[error("{place}: {source}")]
     Connect {
-        /// The socket.
-        path: PathBuf,
+        /// The socket, or the address.
+        place: String,
         /// Why.
         source: io::Error,
     },
     /// The connection broke.
-    #[error("{path}: the server did not answer: {source}")]
+    #[error("{place}: the server did not answer: {source}")]
     Broken {
-        /// The socket.
-        path: PathBuf,
+        /// The socket, or the address.
+        place: String,
         /// Why.
         source: io::Error,
     },
     /// What answers is no Weir, or of another version.
-    #[error("{path}: not an answer of this API: {what}")]
+    #[error("{place}: not an answer of this API: {what}")]
     Strange {
-        /// The socket.
-        path: PathBuf,
+        /// The socket, or the address.
+        place: String,
         /// What is strange.
         what: String,
     },
@@ -68,12 +76,20 @@ pub enum ClientError {
 impl Client {
     /// Of the server whose control socket is `path`. Does not connect yet.
     pub fn new(path: &Path) -> Client {
-        Client { path: path.into(), based_on: None }
+        Client { place: Place::Socket(path.into()), based_on: None }
+    }
+
+    /// Of a server that is reached over TCP. Does not connect yet.
+    pub fn remote(remote: Remote) -> Client {
+        Client { place: Place::Remote(remote), based_on: None }
     }
 
     /// Where the server is.
-    pub fn path(&self) -> &Path {
-        &self.path
+    pub fn place(&self) -> String {
+        match &self.place {
+            Place::Socket(path) => path.display().to_string(),
+            Place::Remote(remote) => remote.url().to_owned(),
+        }
     }
 
     /// The same, whose changes are refused if anything has been set since `generation` of a [`Status`].
@@ -188,11 +204,21 @@ impl Client {
         target: &str,
         body: &[u8],
     ) -> Result<R, ClientError> {
-        let stream = UnixStream::connect(&self.path)
-            .map_err(|source| ClientError::Connect { path: self.path.clone(), source })?;
-        let bytes = self
-            .talk(stream, method, target, body)
-            .map_err(|source| ClientError::Broken { path: self.path.clone(), source })?;
+        let request = self.request(method, target, body).map_err(|source| self.broken(source))?;
+        let refused = |source| ClientError::Connect { place: self.place(), source };
+        let bytes = match &self.place {
+            Place::Socket(path) => {
+                let stream = UnixStream::connect(path).map_err(refused)?;
+                let talk = || {
+                    stream.set_read_timeout(Some(SILENCE_MAX))?;
+                    stream.set_write_timeout(Some(SILENCE_MAX))?;
+                    talk(stream, &request)
+                };
+                talk()
+            }
+            Place::Remote(remote) => talk(remote.connect(SILENCE_MAX).map_err(refused)?, &request),
+        };
+        let bytes = bytes.map_err(|source| self.broken(source))?;
         let (status, body) = parse(&bytes).map_err(|what| self.strange(what))?;
         if status == 200 {
             return serde_json::from_slice(body).map_err(|error| self.strange(error));
@@ -203,16 +229,7 @@ impl Client {
         }
     }
 
-    /// One request and its answer, to the end of the connection.
-    fn talk(
-        &self,
-        mut stream: UnixStream,
-        method: &str,
-        target: &str,
-        body: &[u8],
-    ) -> io::Result<Vec<u8>> {
-        stream.set_read_timeout(Some(SILENCE_MAX))?;
-        stream.set_write_timeout(Some(SILENCE_MAX))?;
+    fn request(&self, method: &str, target: &str, body: &[u8]) -> io::Result<Vec<u8>> {
         // No other sign may get into the head.
         let is_tag =
             |tag: &&String| tag.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"');
@@ -225,25 +242,38 @@ impl Client {
             }
             None => String::new(),
         };
+        let authorization = match &self.place {
+            Place::Socket(_) => String::new(),
+            Place::Remote(remote) => format!("Authorization: Bearer {}\r\n", remote.token()),
+        };
         let mut request = format!(
             "{method} {target} HTTP/1.1\r\nHost: weir\r\nConnection: close\r\n\
-             Content-Type: application/json\r\nContent-Length: {}\r\n{if_match}\r\n",
+             Content-Type: application/json\r\nContent-Length: {}\r\n{authorization}{if_match}\r\n",
             body.len()
         )
         .into_bytes();
         request.extend_from_slice(body);
-        stream.write_all(&request)?;
-        let mut answer = Vec::new();
-        stream.take(ANSWER_MAX + 1).read_to_end(&mut answer)?;
-        if answer.len() as u64 > ANSWER_MAX {
-            return Err(io::Error::other(format!("the answer has more than {ANSWER_MAX} bytes")));
-        }
-        Ok(answer)
+        Ok(request)
+    }
+
+    fn broken(&self, source: io::Error) -> ClientError {
+        ClientError::Broken { place: self.place(), source }
     }
 
     fn strange(&self, what: impl ToString) -> ClientError {
-        ClientError::Strange { path: self.path.clone(), what: what.to_string() }
+        ClientError::Strange { place: self.place(), what: what.to_string() }
     }
+}
+
+/// Sends a request and reads the answer, to the end of the connection.
+fn talk(mut stream: impl Read + Write, request: &[u8]) -> io::Result<Vec<u8>> {
+    stream.write_all(request)?;
+    let mut answer = Vec::new();
+    stream.take(ANSWER_MAX + 1).read_to_end(&mut answer)?;
+    if answer.len() as u64 > ANSWER_MAX {
+        return Err(io::Error::other(format!("the answer has more than {ANSWER_MAX} bytes")));
+    }
+    Ok(answer)
 }
 
 /// Status and body of an HTTP/1.1 answer that ended with its connection.

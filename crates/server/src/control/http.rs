@@ -1,24 +1,24 @@
 //! HTTP: requests to operations, after all that is checked of each; refusals to answers.
 
-use std::future::poll_fn;
+use std::future::{IntoFuture, poll_fn};
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::Router;
 use axum::body::{Body, HttpBody};
-use axum::extract::connect_info::Connected;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{MethodFilter, on};
-use axum::serve::IncomingStream;
 use tokio::time::Instant;
+use weir_config::Access;
 
 use super::api::ErrorReply;
-use super::bounded::BoundedListener;
-use super::caller::{Access, Caller, log_refusal};
+use super::bounded::{BoundedListener, Peer};
+use super::caller::{Caller, Identity, log_refusal};
 use super::change_rate::ChangeRate;
 use super::generation::IfMatch;
 use super::guard::Guard;
@@ -27,7 +27,8 @@ use super::refuse::Refused;
 use super::route::{Answer, Call, Method, Route};
 use super::routes::routes;
 use super::socket::ControlSocket;
-use crate::log_limit::{LogLimit, LogLine};
+use super::tls_listener::{RemoteSocket, TlsListener};
+use crate::log_limit::{LogLimit, LogLine, LogPermit};
 
 /// Longest body that is looked at, in bytes: a path of 64 names of 255 bytes, and a value.
 const BODY_MAX: usize = 64 << 10;
@@ -43,7 +44,8 @@ struct Shared<T> {
     started: Instant,
 }
 
-/// Serves the control API on all of `sockets` until one fails; drop the future to end it, which removes the sockets' files.
+/// Serves the control API on all of `sockets`, and over TLS on `remote`, until one fails; drop the future to end it, which
+/// removes the sockets' files.
 ///
 /// Needs a tokio runtime with I/O and time.
 ///
@@ -52,6 +54,7 @@ struct Shared<T> {
 /// When the runtime cannot take a socket.
 pub async fn serve<T: Target>(
     sockets: Vec<ControlSocket>,
+    remote: Vec<RemoteSocket>,
     control: Arc<Control<T>>,
     guard: Guard,
 ) -> io::Result<()> {
@@ -62,22 +65,21 @@ pub async fn serve<T: Target>(
         let listener = tokio::net::UnixListener::from_std(listener)?;
         listeners.push(BoundedListener::new(listener, socket.access()));
     }
+    let remote: Vec<TlsListener> =
+        remote.into_iter().map(TlsListener::start).collect::<io::Result<_>>()?;
     let router = router(control, guard);
+    let service = || router.clone().into_make_service_with_connect_info::<Peer>();
     let mut serving = tokio::task::JoinSet::new();
     for listener in listeners {
-        let service = router.clone().into_make_service_with_connect_info::<Caller>();
-        serving.spawn(async move { axum::serve(listener, service).await });
+        serving.spawn(axum::serve(listener, service()).into_future());
+    }
+    for listener in remote {
+        serving.spawn(axum::serve(listener, service()).into_future());
     }
     match serving.join_next().await {
         Some(Ok(ended)) => ended,
         Some(Err(error)) => Err(io::Error::other(error)),
         None => std::future::pending().await,
-    }
-}
-
-impl Connected<IncomingStream<'_, BoundedListener>> for Caller {
-    fn connect_info(stream: IncomingStream<'_, BoundedListener>) -> Caller {
-        stream.io().caller().clone()
     }
 }
 
@@ -118,10 +120,21 @@ async fn admit<T: Target>(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let Some(ConnectInfo(caller)) = request.extensions().get::<ConnectInfo<Caller>>() else {
-        return Refused::failed("a connection without a caller").into_response();
+    let Some(ConnectInfo(peer)) = request.extensions().get::<ConnectInfo<Peer>>() else {
+        return Refused::failed("a connection without a peer").into_response();
     };
-    let caller = caller.clone();
+    let caller = match peer {
+        Peer::Known(caller) => caller.clone(),
+        Peer::Remote(address) => {
+            let tokens = shared.control.tokens();
+            let Some((name, access)) = tokens.find(request.headers()) else {
+                shared.log_without_token(*address);
+                return Refused::unauthorized().into_response();
+            };
+            let identity = Identity::Token { name: name.to_owned(), address: *address };
+            Caller { identity, access }
+        }
+    };
     if let Err(refused) = shared.guard.host(&request) {
         shared.log_refusal(&caller, "any", &refused);
         return refused.into_response();
@@ -169,8 +182,17 @@ async fn act<T: Target>(
     // Before anything is refused: a client that is cut off while it sends does not get to the answer.
     let body = whole(body).await;
     if caller.access == Access::Read {
-        let hint = "the other control socket takes changes: `control` under [server]";
-        return Err(Refused::forbidden("this socket only reads").hint(hint.to_owned()));
+        let (message, hint) = match &caller.identity {
+            Identity::Token { name, .. } => (
+                format!("the token {name:?} only reads"),
+                "`access` under [token.NAME] says which tokens change something",
+            ),
+            _ => (
+                "this socket only reads".to_owned(),
+                "the other control socket takes changes: `control` under [server]",
+            ),
+        };
+        return Err(Refused::forbidden(message).hint(hint.to_owned()));
     }
     shared.guard.origin(&parts.headers)?;
     let rate = shared.rate.take(&caller.rate_key(), Instant::now());
@@ -224,13 +246,22 @@ async fn whole(mut body: Body) -> Result<Vec<u8>, Refused> {
 
 impl<T> Shared<T> {
     fn log_refusal(&self, caller: &Caller, operation: &'static str, refused: &Refused) {
-        let nanos = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        let now = weir_engine::Instant::from_nanos(nanos);
-        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(permit) = log.permit(now, LogLine::ChangeRefused) {
+        if let Some(permit) = self.permit(LogLine::ChangeRefused) {
             let reason = &refused.refusal.message;
             log_refusal(&caller.identity, operation, refused.status, reason, &permit);
         }
+    }
+
+    fn log_without_token(&self, address: SocketAddr) {
+        if let Some(LogPermit { left_out }) = self.permit(LogLine::NoToken) {
+            tracing::warn!(%address, left_out, "control request without a token that is known");
+        }
+    }
+
+    fn permit(&self, line: LogLine) -> Option<LogPermit> {
+        let nanos = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let now = weir_engine::Instant::from_nanos(nanos);
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).permit(now, line)
     }
 }
 
@@ -251,11 +282,12 @@ impl IntoResponse for Refused {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let body = Json(ErrorReply { error: self.refusal });
-        match self.retry_after {
-            Some(seconds) => {
+        match (self.status, self.retry_after) {
+            (401, _) => (status, [(header::WWW_AUTHENTICATE, "Bearer")], body).into_response(),
+            (_, Some(seconds)) => {
                 (status, [(header::RETRY_AFTER, seconds.to_string())], body).into_response()
             }
-            None => (status, body).into_response(),
+            (_, None) => (status, body).into_response(),
         }
     }
 }

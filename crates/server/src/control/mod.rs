@@ -44,6 +44,7 @@ mod metrics;
 mod openapi;
 mod operations;
 mod refuse;
+mod remote;
 mod route;
 mod routes;
 mod setting;
@@ -51,6 +52,8 @@ mod socket;
 mod tenants;
 #[cfg(test)]
 mod tests;
+mod tls_listener;
+mod token;
 
 pub use api::{
     ChangeReply, ChangeRequest, DeviceEntry, DevicesReply, DifferencesReply, ExportEntry,
@@ -60,12 +63,16 @@ pub use api::{
     DoneReply, ErrorReply, HealthReply, MoveRequest, ReadBack, Refusal, RemoveRequest, SetReply,
     SetRequest,
 };
-pub use caller::{Access, Caller, Change, Identity};
+pub use caller::{Caller, Change, Identity};
 pub use client::{Client, ClientError};
 pub use generation::IfMatch;
 pub use guard::Guard;
 pub use http::serve;
 pub use openapi::document as openapi;
 pub use operations::{Control, Host, Target};
+pub use remote::{Remote, RemoteError};
 pub use route::Call;
 pub use socket::ControlSocket;
+pub use tls_listener::RemoteSocket;
+pub use token::{Tokens, new_token, sha256};
+pub use weir_config::Access;

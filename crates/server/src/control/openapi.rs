@@ -29,14 +29,25 @@ pub fn document() -> Value {
             "version": env!("CARGO_PKG_VERSION"),
             "license": { "name": "Apache-2.0 OR MIT", "identifier": "Apache-2.0 OR MIT" },
             "description": "State and settings of a running `weir serve`. \
-                On the reading socket every change is answered with 403.",
+                On the reading socket, and with a token that reads, every change is answered with 403.",
         },
         "servers": [{
             "url": "http://weir",
             "description": "The Unix socket: `curl --unix-socket control.sock http://weir/`",
         }],
         "paths": paths,
-        "components": { "schemas": schemas },
+        // None on a Unix socket, whose file says who may connect.
+        "security": [{}, { "token": [] }],
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {
+                "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "A token of a [token.NAME], where the API is served over TCP.",
+                },
+            },
+        },
     })
 }
 
@@ -106,7 +117,10 @@ fn responses<T: 'static>(route: &Route<T>, generator: &mut SchemaGenerator) -> V
 fn meaning(status: u16) -> &'static str {
     match status {
         400 => "The request makes no sense",
-        403 => "The caller may not change anything: a reading socket, or a page of another origin",
+        401 => "Over TCP: no token, or none that is known",
+        403 => {
+            "The caller may not change anything: a reading socket or token, or a page of another origin"
+        }
         404 => "What the request names is not there",
         409 => "Something is in the way",
         412 => "Something has been set since the generation of `If-Match`",

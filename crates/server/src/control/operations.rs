@@ -18,6 +18,7 @@ use super::refuse::{ASK_STATUS, Refused};
 use super::route::Call;
 use super::setting::{Key, Which};
 use super::tenants::reload_lines;
+use super::token::Tokens;
 use crate::change::Changes;
 use crate::command::{Applied, Command, SetError, Setting};
 use crate::device::DeviceHandle;
@@ -70,6 +71,10 @@ pub trait Host<T>: Send + Sync + 'static {
     fn sandbox(&self) -> SandboxStatus {
         SandboxStatus::default()
     }
+    /// The tokens that are taken over TCP, as they are now.
+    fn tokens(&self) -> Arc<Tokens> {
+        Arc::default()
+    }
     /// Changes of devices and exports, and what is kept; `None` where there are none.
     fn tenants(&self) -> Option<&Tenants> {
         None
@@ -87,6 +92,10 @@ impl Host<DeviceHandle> for Arc<Tenants> {
 
     fn sandbox(&self) -> SandboxStatus {
         self.running().sandbox.status()
+    }
+
+    fn tokens(&self) -> Arc<Tokens> {
+        self.running().tokens()
     }
 
     fn tenants(&self) -> Option<&Tenants> {
@@ -162,6 +171,10 @@ impl<T: Target> Control<T> {
 
     fn devices(&self) -> Devices<T> {
         Devices(self.host.devices())
+    }
+
+    pub(super) fn tokens(&self) -> Arc<Tokens> {
+        self.host.tokens()
     }
 
     pub(super) fn host(&self) -> &dyn Host<T> {

@@ -28,6 +28,13 @@ impl Refused {
         Refused::new(400, key, message)
     }
 
+    /// 401: over TCP, and no token that is known.
+    pub(super) fn unauthorized() -> Refused {
+        let hint = "send `Authorization: Bearer TOKEN` with a token of a [token.NAME]";
+        Refused::new(401, "Authorization", "a token is needed, or this one is not known")
+            .hint(hint.to_owned())
+    }
+
     /// 403: the caller may not change anything.
     pub(super) fn forbidden(message: impl Into<String>) -> Refused {
         Refused::new(403, "", message)

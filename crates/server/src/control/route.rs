@@ -148,7 +148,7 @@ pub(super) struct Route<T> {
 }
 
 /// Statuses that any request may be answered with.
-const OF_ALL: [u16; 2] = [400, 421];
+const OF_ALL: [u16; 3] = [400, 401, 421];
 /// Besides, statuses of changes.
 const OF_CHANGES: [u16; 5] = [403, 412, 413, 415, 429];
 

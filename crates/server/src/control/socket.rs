@@ -6,8 +6,8 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::time::Duration;
 
-use super::caller::Access;
 use crate::unix_socket::{BindError, BoundSocket, SocketFile, bind_unix};
+use weir_config::Access;
 
 /// A listening control socket. Dropping it removes the file, if it was bound here.
 #[derive(Debug)]

@@ -272,7 +272,7 @@ where
         let client = Client::new(&path);
         let work = tokio::task::spawn_blocking(move || work(&client));
         tokio::select! {
-            served = serve(sockets, control, Guard::default()) => panic!("{served:?}"),
+            served = serve(sockets, Vec::new(), control, Guard::default()) => panic!("{served:?}"),
             result = work => result,
         }
     });
@@ -311,6 +311,10 @@ fn the_client_gets_what_the_server_says() {
         assert_eq!(refusal.key.as_deref(), Some("io.max"));
         assert!(refusal.hint.is_some());
     });
+}
+
+fn socket_of(client: &Client) -> std::path::PathBuf {
+    client.place().into()
 }
 
 /// A setting of a cgroup that is so many names deep.
@@ -377,7 +381,7 @@ fn what_is_not_of_the_api_is_refused_in_its_words() {
             ),
             ("POST /v1/remove", "{\"cgroup\":\"/\",\"recurse\":1}", 400, "unknown field `recurse`"),
         ] {
-            let (got, _, answer) = ask(client.path(), line, GOOD, body);
+            let (got, _, answer) = ask(socket_of(client).as_path(), line, GOOD, body);
             assert_eq!(got, status, "{line}: {answer}");
             assert!(answer.contains(words), "{line}: {answer}");
         }
@@ -387,7 +391,7 @@ fn what_is_not_of_the_api_is_refused_in_its_words() {
 #[test]
 fn the_reading_socket_answers_and_changes_nothing() {
     served("reading", |client| {
-        let reading = client.path().with_file_name("control-read.sock");
+        let reading = socket_of(client).as_path().with_file_name("control-read.sock");
         let before = client.status().unwrap().generation;
         for path in ["/v1/set", "/v1/remove", "/v1/move"] {
             let (status, _, answer) = ask(&reading, &format!("POST {path}"), GOOD, WEIGHT);
@@ -415,10 +419,14 @@ fn pages_of_other_sites_are_refused() {
             ("Host: weir\r\n".to_owned(), 415),
             (format!("Host: 127.0.0.1:9464\r\n{json}"), 200),
         ] {
-            let (got, _, answer) = ask(client.path(), "POST /v1/set", &headers, WEIGHT);
+            let (got, _, answer) =
+                ask(socket_of(client).as_path(), "POST /v1/set", &headers, WEIGHT);
             assert_eq!(got, status, "{headers}{answer}");
         }
-        assert_eq!(ask(client.path(), "GET /v1/status", "Host: evil.example\r\n", "").0, 421);
+        assert_eq!(
+            ask(socket_of(client).as_path(), "GET /v1/status", "Host: evil.example\r\n", "").0,
+            421
+        );
     });
 }
 
@@ -426,7 +434,7 @@ fn pages_of_other_sites_are_refused() {
 fn a_change_based_on_an_old_generation_is_refused() {
     served("generation", |client| {
         let old = client.status().unwrap().generation;
-        let (_, head, _) = ask(client.path(), "GET /v1/status", GOOD, "");
+        let (_, head, _) = ask(socket_of(client).as_path(), "GET /v1/status", GOOD, "");
         assert!(head.contains(&format!("etag: \"{old}\"")), "{head}");
 
         let first = client.clone().based_on(&old).set(&request("/vm1", "io.weight", "7")).unwrap();
@@ -442,7 +450,8 @@ fn a_change_based_on_an_old_generation_is_refused() {
         client.set(&request("/vm1", "io.weight", "0")).unwrap_err();
         assert_eq!(client.status().unwrap().generation, first.generation);
         let headers = format!("{GOOD}If-Match: {old}\r\n");
-        let (status, _, answer) = ask(client.path(), "POST /v1/set", &headers, WEIGHT);
+        let (status, _, answer) =
+            ask(socket_of(client).as_path(), "POST /v1/set", &headers, WEIGHT);
         assert!(status == 400 && answer.contains("double quotes"), "{answer}");
     });
 }

@@ -161,7 +161,7 @@ impl Accept {
             self.hand_over(negotiation, fd, session, &negotiated, input)?;
             return Ok(None);
         }
-        let acceptor = TlsAcceptor::from(self.certificates.get());
+        let acceptor = TlsAcceptor::from(self.certificates.get().nbd);
         let mut client = acceptor.accept(stream).await.map_err(End::Tls)?;
         let (_, connection) = client.get_ref();
         let shown = connection.peer_certificates().and_then(<[_]>::first);

@@ -10,6 +10,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
+use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 use rustls::{RootCertStore, ServerConfig};
@@ -36,9 +37,18 @@ pub struct CertificateFiles {
 #[derive(Clone, Debug)]
 pub struct Certificates {
     /// For new connections.
-    pub config: Arc<ServerConfig>,
+    pub configs: Configs,
     /// What an operator should put right, a line each.
     pub warnings: Vec<String>,
+}
+
+/// Settings of TLS for new connections.
+#[derive(Clone, Debug)]
+pub struct Configs {
+    /// Of NBD.
+    pub nbd: Arc<ServerConfig>,
+    /// Of the control API, whose clients show a token instead of a certificate.
+    pub control: Arc<ServerConfig>,
 }
 
 /// Why files are not used.
@@ -196,56 +206,71 @@ impl CertificateFiles {
     /// The first thing that is wrong, with its file.
     pub fn read(&self) -> Result<Certificates, CertificateError> {
         let provider = Arc::new(ring::default_provider());
-        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
-            .with_safe_default_protocol_versions()
-            .expect("the provider has suites of TLS 1.2 and 1.3");
-        let builder = match &self.client_ca {
-            None => builder.with_no_client_auth(),
-            Some(file) => {
-                let roots = Arc::new(roots(file)?);
-                let mut verifier =
-                    WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&provider))
-                        .only_check_end_entity_revocation();
-                if let Some(crl) = &self.crl {
-                    verifier = verifier.with_crls(crls(crl)?);
-                }
-                if !self.require_client_certificate {
-                    verifier = verifier.allow_unauthenticated();
-                }
-                let file = self.crl.as_ref().unwrap_or(file);
-                let invalid = |problem| invalid(file, Item::Crl, 1, problem);
-                builder.with_client_cert_verifier(verifier.build().map_err(invalid)?)
-            }
-        };
+        let clients =
+            self.client_ca.as_deref().map(|ca| self.clients(ca, &provider)).transpose()?;
         let own = Arc::new(own(&self.certificate, &self.key, &provider)?);
-        let mut config = builder.with_cert_resolver(Arc::new(Own(own)));
-        // A session that is resumed shows no certificate: one that was revoked since would go on.
-        config.session_storage = Arc::new(NoServerSessionStorage {});
-        config.send_tls13_tickets = 0;
-        Ok(Certificates { config: Arc::new(config), warnings: warnings(&self.key) })
+        let config = |clients| Arc::new(config(clients, Arc::clone(&own), Arc::clone(&provider)));
+        let configs = Configs { nbd: config(clients), control: config(None) };
+        Ok(Certificates { configs, warnings: warnings(&self.key) })
     }
+
+    /// What tells whether a client's certificate is of one of the CAs in `ca`.
+    fn clients(
+        &self,
+        ca: &Path,
+        provider: &Arc<CryptoProvider>,
+    ) -> Result<Arc<dyn ClientCertVerifier>, CertificateError> {
+        let roots = Arc::new(roots(ca)?);
+        let mut verifier = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(provider))
+            .only_check_end_entity_revocation();
+        if let Some(crl) = &self.crl {
+            verifier = verifier.with_crls(crls(crl)?);
+        }
+        if !self.require_client_certificate {
+            verifier = verifier.allow_unauthenticated();
+        }
+        let file = self.crl.as_deref().unwrap_or(ca);
+        verifier.build().map_err(|problem| invalid(file, Item::Crl, 1, problem))
+    }
+}
+
+fn config(
+    clients: Option<Arc<dyn ClientCertVerifier>>,
+    own: Arc<CertifiedKey>,
+    provider: Arc<CryptoProvider>,
+) -> ServerConfig {
+    let builder = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("the provider has suites of TLS 1.2 and 1.3");
+    let builder = match clients {
+        Some(clients) => builder.with_client_cert_verifier(clients),
+        None => builder.with_no_client_auth(),
+    };
+    let mut config = builder.with_cert_resolver(Arc::new(Own(own)));
+    // A session that is resumed shows no certificate: one that was revoked since would go on.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    config
 }
 
 /// The configuration that new connections use; a reload puts another in its place.
 #[derive(Debug)]
-pub struct CurrentCertificates {
-    config: RwLock<Arc<ServerConfig>>,
-}
+pub struct CurrentCertificates(RwLock<Configs>);
 
 impl CurrentCertificates {
     /// Begins with these.
-    pub fn new(config: Arc<ServerConfig>) -> CurrentCertificates {
-        CurrentCertificates { config: RwLock::new(config) }
+    pub fn new(configs: Configs) -> CurrentCertificates {
+        CurrentCertificates(RwLock::new(configs))
     }
 
     /// For a new connection.
-    pub fn get(&self) -> Arc<ServerConfig> {
-        Arc::clone(&self.config.read().unwrap_or_else(PoisonError::into_inner))
+    pub fn get(&self) -> Configs {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// New connections use `config`; the others go on as they began.
-    pub fn replace(&self, config: Arc<ServerConfig>) {
-        *self.config.write().unwrap_or_else(PoisonError::into_inner) = config;
+    /// New connections use `configs`; the others go on as they began.
+    pub fn replace(&self, configs: Configs) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = configs;
     }
 }
 
@@ -413,10 +438,11 @@ mod tests {
         let place = Place::new("good");
         let read = place.files().read().unwrap();
         assert_eq!(read.warnings, [""; 0]);
-        let current = CurrentCertificates::new(Arc::clone(&read.config));
-        let next = place.files().read().unwrap().config;
-        current.replace(Arc::clone(&next));
-        assert!(Arc::ptr_eq(&current.get(), &next) && !Arc::ptr_eq(&current.get(), &read.config));
+        let current = CurrentCertificates::new(read.configs.clone());
+        let next = place.files().read().unwrap().configs;
+        current.replace(next.clone());
+        let is = |configs: &Configs| Arc::ptr_eq(&current.get().nbd, &configs.nbd);
+        assert!(is(&next) && !is(&read.configs));
         let open = std::fs::Permissions::from_mode(0o644);
         std::fs::set_permissions(place.0.join("server.key"), open).unwrap();
         assert!(place.files().read().unwrap().warnings[0].contains("chmod o="));

@@ -46,7 +46,6 @@ impl From<&TlsConfig> for CertificateFiles {
 pub(crate) struct Tls {
     /// Taken when this is dropped.
     runtime: Option<Runtime>,
-    pub(crate) certificates: Arc<CurrentCertificates>,
     mode: TlsMode,
     accept: Arc<Accept>,
 }
@@ -67,7 +66,7 @@ impl Tls {
     pub(crate) fn start(
         config: &TlsConfig,
         mode: weir_config::TlsMode,
-        certificates: CurrentCertificates,
+        certificates: Arc<CurrentCertificates>,
         (registry, seats, connections_max): (Arc<Registry>, Arc<Seats>, u32),
     ) -> io::Result<Tls> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -80,9 +79,8 @@ impl Tls {
             weir_config::TlsMode::Allowed => TlsMode::Allowed,
             weir_config::TlsMode::Required => TlsMode::Required,
         };
-        let certificates = Arc::new(certificates);
-        let accept = Accept::new(registry, seats, Arc::clone(&certificates), connections_max);
-        Ok(Tls { runtime: Some(runtime), certificates, mode, accept: Arc::new(accept) })
+        let accept = Accept::new(registry, seats, certificates, connections_max);
+        Ok(Tls { runtime: Some(runtime), mode, accept: Arc::new(accept) })
     }
 
     /// For connections from other machines, or over a Unix socket: its file's mode keeps others out, so no client there must
