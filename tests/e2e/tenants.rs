@@ -130,7 +130,11 @@ fn files_that_are_not_applied_yet_stop_a_kept_change_of_tenants() {
         server.ask("reload", &["--dry-run"]).stdout,
         "~ cgroup /vm1 io.max: disk riops=100000 -> riops=9\n"
     );
-    assert_eq!(server.ask("reload", &[]).stdout, "1 setting changed\n");
+    let difference = "~ cgroup /vm1 io.max: disk riops=100000 -> riops=9\n";
+    assert_eq!(server.ask("reload", &[]).stdout, difference);
+    let log = server.log();
+    let line = "operation=\"reload\" cgroup=\"/vm1\" device=\"disk\" key=\"io.max\" old=\"riops=100000\" new=\"riops=9\"";
+    assert!(log.contains(line), "{log}");
     server.ask("device", &["add", "more", &path]);
     server.stop();
 }
@@ -184,7 +188,8 @@ fn two_devices_go_at_once_and_the_server_stays() {
     eventually("it is at the device", || server.devices()[1].number("in_flight") == 1);
     fs::write(&main, before).expect("a file can be written");
     let gone = server.ask("reload", &["--force"]).stdout;
-    assert_eq!(gone, "- device slow\n- device quick\n- export slow\n");
+    let gone: Vec<&str> = gone.lines().filter_map(|line| line.split(':').next()).collect();
+    assert_eq!(gone, ["- device quick", "- device slow", "- export slow"]);
     Client::open(nbd::dial(server.socket()), "vm1").expect("the other one is served");
     server.stop();
 }
@@ -236,7 +241,8 @@ fn a_tenant_is_verified_while_others_come_and_go() {
         let limits = |round: usize| format!("riops={}", 100_000 + round);
         fs::write(&main, text.replace(&limits(round), &limits(round + 1)))
             .expect("it can be written");
-        assert_eq!(server.ask("reload", &[]).stdout, "1 setting changed\n");
+        let reloaded = server.ask("reload", &[]).stdout;
+        assert!(reloaded.starts_with("~ cgroup /"), "{reloaded}");
     }
     assert_eq!(server.status().number("connections"), 1, "the same all the time");
     fs::write(&stop, "").expect("a file can be written");

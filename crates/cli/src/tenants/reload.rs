@@ -1,6 +1,6 @@
 //! `weir reload`.
 
-use weir_server::control::{DifferencesReply, ReloadRequest};
+use weir_server::control::{ChangeReply, DifferencesReply, ReloadRequest};
 
 use crate::client_args::ClientArgs;
 use crate::failure::Failure;
@@ -35,12 +35,28 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if !args.dry_run {
         let client = args.server.client()?;
-        return super::print(
-            &client.reload(&ReloadRequest { force: args.force })?,
-            args.server.format,
-        );
+        let reply = client.reload(&ReloadRequest { force: args.force })?;
+        return print(&reply, args.server.format);
     }
     print_differences(&args.server.reader()?.differences()?, args.server.format)
+}
+
+/// Prints what a reload has changed; warnings go to standard error.
+fn print(reply: &ChangeReply, format: Format) -> Result<(), Failure> {
+    let changes = &reply.changes;
+    for warning in &changes.warnings {
+        output::tell(&format!("warning: {warning}"));
+    }
+    if format == Format::Json {
+        return output::print_json(reply, false);
+    }
+    let restart = changes.needs_restart.iter().map(|key| format!("needs a restart: {key}"));
+    let lines: Vec<String> = changes.differences.iter().cloned().chain(restart).collect();
+    if lines.is_empty() {
+        // What was set at run time only may have been taken back.
+        return super::print(reply, format);
+    }
+    output::print(&lines.iter().map(|line| format!("{line}\n")).collect::<String>())
 }
 
 /// Prints what a reload would change.

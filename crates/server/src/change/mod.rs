@@ -23,7 +23,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use tracing::error;
-use weir_config::{Config, DeviceConfig, ExportConfig};
+use weir_config::{Config, DeviceConfig, Difference, ExportConfig, difference};
 use weir_disk::DiskModel;
 use weir_engine::Path;
 use weir_nbd::ExportId;
@@ -157,6 +157,11 @@ pub struct Changes {
     pub exports_changed: Vec<String>,
     /// Exports that are not served any more.
     pub exports_removed: Vec<String>,
+    /// Each difference of what runs now from what ran before, as a line of `weir config diff`.
+    pub differences: Vec<String>,
+    /// The same, for the log.
+    #[serde(skip)]
+    pub(crate) details: Vec<Difference>,
     /// Keys that differ and that only a restart changes.
     pub needs_restart: Vec<String>,
     /// What has not gone well and does not take the change back: a removed device that could not be flushed.
@@ -183,15 +188,7 @@ impl fmt::Display for Changes {
 impl Changes {
     /// Whether all is as it was.
     pub fn is_empty(&self) -> bool {
-        let Changes { settings, devices_added, devices_removed, exports_added, .. } = self;
-        let lists = [
-            devices_added,
-            devices_removed,
-            exports_added,
-            &self.exports_changed,
-            &self.exports_removed,
-        ];
-        *settings == 0 && lists.iter().all(|list| list.is_empty())
+        self.settings == 0 && self.differences.is_empty()
     }
 }
 
@@ -265,6 +262,8 @@ pub(crate) async fn apply(
     changes.settings += set.iter().map(Applied::changed).sum::<usize>();
     let applied = effective(&config, new);
     changes.needs_restart = settings::needs_restart(&applied, new);
+    changes.details = difference(&config, &applied);
+    changes.differences = changes.details.iter().map(ToString::to_string).collect();
     // Nothing fails from here on.
     if let Some(certificates) = certificates {
         changes.warnings.extend(certificates.warnings);

@@ -1,6 +1,6 @@
 //! Operations on devices, exports and the configuration's files.
 
-use weir_config::KeptErrorKind;
+use weir_config::{Difference, KeptErrorKind, KeyValue, SectionKind};
 
 use super::api::{
     ChangeReply, ChangeRequest, DeviceEntry, DevicesReply, DifferencesReply, ExportEntry,
@@ -106,13 +106,68 @@ impl<T: Target> Control<T> {
     }
 }
 
-/// Log lines of a reload.
+/// Most lines of one reload in the log.
+const RELOAD_LINES_MAX: usize = 1_000;
+
+/// Log lines of a reload: one for each difference.
 pub(super) fn reload_lines(changes: &Changes) -> Vec<Change> {
-    if changes.is_empty() {
-        return Vec::new();
+    let details = &changes.details;
+    let mut lines: Vec<Change> = details.iter().take(RELOAD_LINES_MAX).map(reloaded).collect();
+    let more = details.len().saturating_sub(RELOAD_LINES_MAX);
+    if more > 0 || lines.is_empty() && !changes.is_empty() {
+        let new = match more {
+            // Set at run time, where the files say what they did before.
+            0 => changes.to_string(),
+            more => format!("{more} differences more"),
+        };
+        lines.push(Change { operation: "reload", new: Some(new), ..Change::default() });
     }
-    let new = Some(changes.to_string());
-    vec![Change { operation: "reload", new, ..Change::default() }]
+    lines
+}
+
+fn reloaded(Difference { section, name, change }: &Difference) -> Change {
+    let mut line = Change { operation: "reload", ..Change::default() };
+    let keys = |keys: &[KeyValue]| {
+        let words = keys.iter().map(|KeyValue { key, device, value }| {
+            let device = device.as_ref().map(|device| format!("{device} ")).unwrap_or_default();
+            format!("{key} = {device}{value}")
+        });
+        Some(words.collect::<Vec<_>>().join(", "))
+    };
+    let of_section = match section {
+        SectionKind::Cgroup => {
+            line.cgroup = Some(name.clone());
+            None
+        }
+        SectionKind::Device => {
+            line.device = Some(name.clone());
+            None
+        }
+        SectionKind::Server | SectionKind::Tls => Some(section.name().to_owned()),
+        SectionKind::Export | SectionKind::Peer | SectionKind::Token => {
+            Some(format!("{}.{name}", section.name()))
+        }
+    };
+    let key = match change {
+        weir_config::Change::Added { keys: added } => {
+            line.new = keys(added);
+            None
+        }
+        weir_config::Change::Removed { keys: removed } => {
+            line.old = keys(removed);
+            None
+        }
+        weir_config::Change::Changed { key, device, old, new } => {
+            line.device = device.clone().or(line.device);
+            (line.old, line.new) = (old.clone(), new.clone());
+            Some(key.clone())
+        }
+    };
+    line.key = match (of_section, key) {
+        (Some(section), Some(key)) => Some(format!("{section}.{key}")),
+        (section, key) => section.or(key),
+    };
+    line
 }
 
 fn line(edit: &Edit) -> Change {
