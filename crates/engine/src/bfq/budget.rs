@@ -142,6 +142,8 @@ pub(super) fn activate(
 impl EndedSlot {
     /// Charges flow `at` for the slot beyond its service, and sets its largest budget. `sent`: requests dispatched in
     /// the slot, if no others were at the device. Returns the budget for the flow's next request, if it has one.
+    // Inline on the hot path.
+    #[inline(always)]
     pub(super) fn settle(
         self,
         data: &mut BfqData,

@@ -8,6 +8,7 @@
 use super::budget::time_price;
 use super::counters::IdlingCause;
 use super::data::BfqData;
+use super::in_service::InService;
 use crate::merge::split::Raising;
 use crate::requests::Requests;
 use crate::tree::{NO_INDEX, ROOT, Tree};
@@ -58,19 +59,21 @@ impl Destage {
         read_until: Instant::ZERO,
     };
 
-    /// The request at `index` of flow `at` is dispatched. `goes_on`: its slot has had others.
+    /// The request at `index` of flow `at` is dispatched.
     pub(super) fn dispatched(
         &mut self,
         data: &BfqData,
+        in_service: Option<&InService>,
         at: u32,
         index: u32,
         request: &Request,
-        goes_on: bool,
     ) {
         let cgroup = data.schedule.cgroup(at);
         match request.op {
             Op::Write if data.device.has_platters() => {
                 let takes_ns = data.device.destage_ns(request.extent.len);
+                let goes_on =
+                    in_service.is_some_and(|served| served.flow() == at && served.sent() > 0);
                 self.wrote(data.now, cgroup, seek_ns(data), takes_ns, !goes_on);
             }
             Op::Flush => self.flush = index,
@@ -121,14 +124,13 @@ impl Destage {
         }
     }
 
-    /// Whether the slot of the flow in service, which has `sent` requests, is over because of the destage that it
-    /// leaves. O(1).
+    /// Whether the slot of the flow in service is over because of the destage that it leaves. O(1).
     #[inline]
-    pub(super) fn ends_slot(&self, data: &BfqData, sent: u32) -> bool {
+    pub(super) fn ends_slot(&self, data: &BfqData, in_service: &InService) -> bool {
         self.until.nanos_since(data.now) >= DESTAGE_LEFT_MAX_NS
             && data.tunables().slice_idle_ns > 0
             && data.schedule.flows() > 1
-            && sent > 0
+            && in_service.sent() > 0
     }
 
     /// Whether no flow is selected because of a pending destage. O(depth).

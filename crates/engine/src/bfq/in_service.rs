@@ -279,15 +279,22 @@ impl InService {
         self.idle = Some(idle);
     }
 
-    /// Ends idling, and counts it.
-    #[inline]
+    /// Ends idling, if there is any.
+    // Inline on the hot path, where mostly there is none.
+    #[inline(always)]
     pub(super) fn stop_idling(&mut self, data: &mut BfqData, low_latency: &mut LowLatency) {
         if let Some(idle) = self.idle.take() {
-            let ns = data.now.nanos_since(idle.since);
-            self.returns = ns < AT_ONCE_NS;
-            data.counters.idled(data.schedule.cgroup(self.flow), idle.cause, ns);
-            low_latency.idled(data, self.flow, ns);
+            self.note_idled(data, low_latency, &idle);
         }
+    }
+
+    /// Counts idling that has ended.
+    #[inline(never)]
+    fn note_idled(&mut self, data: &mut BfqData, low_latency: &mut LowLatency, idle: &Idle) {
+        let ns = data.now.nanos_since(idle.since);
+        self.returns = ns < AT_ONCE_NS;
+        data.counters.idled(data.schedule.cgroup(self.flow), idle.cause, ns);
+        low_latency.idled(data, self.flow, ns);
     }
 
     /// The flow returns with the request at `index`: books the cost of idling and what it saved.

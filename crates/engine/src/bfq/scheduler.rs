@@ -276,8 +276,7 @@ impl Bfq {
         let (data, in_service) = (&self.data, self.in_service.as_ref()?);
         let at = in_service.flow();
         let is_busy = data.tunables().strict_guarantees && data.device.in_flight() > 0;
-        let is_over =
-            in_service.is_over(data.now) || self.destage.ends_slot(data, in_service.sent());
+        let is_over = in_service.is_over(data.now) || self.destage.ends_slot(data, in_service);
         if is_busy || is_over || self.merger.is_shared_stream(data, at) {
             return None;
         }
@@ -405,8 +404,7 @@ impl Bfq {
         flow.start.serve(self.data.now);
         let (is_of_stream, in_flight) = (!flow.is_seeky(), flow.in_flight);
         self.run = CoalescedRun::start(request, at, is_of_stream);
-        let goes_on = is_own && self.in_service.as_ref().is_some_and(|served| served.sent() > 0);
-        self.destage.dispatched(&self.data, at, index, request, goes_on);
+        self.destage.dispatched(&self.data, self.in_service.as_ref(), at, index, request);
         if request.op != Op::Flush {
             self.data.device.moved(self.data.now, request.extent, is_of_stream);
         }
@@ -436,7 +434,7 @@ impl Bfq {
     #[inline]
     fn has_timed_out(&self) -> bool {
         self.in_service.as_ref().is_some_and(|served| {
-            self.destage.ends_slot(&self.data, served.sent()) || served.has_timed_out(&self.data)
+            self.destage.ends_slot(&self.data, served) || served.has_timed_out(&self.data)
         })
     }
 
