@@ -1,4 +1,4 @@
-//! Budget of a flow, and the charge for its slot (spec/bfq 3).
+//! Budget of a flow, and the charge for a request and for a slot (spec/bfq 3).
 
 use super::counters::Expiration;
 use super::data::BfqData;
@@ -104,6 +104,47 @@ fn time_charge(slot: EndedSlot, expiry: Expiry, tunables: &Tunables) -> u64 {
     time_price(length_ns, tunables).saturating_sub(slot.service)
 }
 
+/// Least charge of a request, in bytes: a sector.
+const CHARGE_MIN: u64 = 512;
+
+/// Charge of a request of flow `at`, in bytes: those of its price where that is fixed, at least a sector. An instalment
+/// moves its bytes too, although the throttle has charged them. Writeback is charged more in symmetric scenarios
+/// (spec/bfq 3.4).
+#[inline]
+pub(super) fn charge(data: &BfqData, requests: &Requests, at: u32, index: u32) -> u64 {
+    let record = &requests[index];
+    let bytes = match record.cost.is_remainder {
+        true => u64::from(record.request.extent.len),
+        false => record.cost.bytes,
+    };
+    let bytes = bytes.max(CHARGE_MIN);
+    if data.flows[at].sync { bytes } else { async_charge(data, at, bytes) }
+}
+
+#[inline(never)]
+fn async_charge(data: &BfqData, at: u32, bytes: u64) -> u64 {
+    if data.schedule.is_asymmetric(at) {
+        return bytes;
+    }
+    bytes.saturating_mul(u64::from(data.tunables().async_charge))
+}
+
+/// Charge of a flow's next request; 0 without one.
+#[inline]
+pub(super) fn next_charge(data: &BfqData, requests: &Requests, at: u32) -> u64 {
+    data.flows[at].next().map_or(0, |next| charge(data, requests, at, next))
+}
+
+/// Enlarges the budget of a waiting flow to cover its next request, which may have changed (spec/bfq 3.5).
+pub(super) fn refresh(data: &mut BfqData, tree: &Tree, requests: &Requests, at: u32) {
+    let charge = next_charge(data, requests, at);
+    let entity = data.schedule.entity(at);
+    if charge > entity.budget {
+        let budget = u64::from(data.flows[at].max_budget).max(charge).max(entity.service);
+        data.schedule.reposition(data.now, tree, at, budget);
+    }
+}
+
 /// Activates a flow at its first request (spec/bfq 2.3, 2.10, 3.1). `is_raised`: from now on.
 pub(super) fn activate(
     data: &mut BfqData,
@@ -116,7 +157,7 @@ pub(super) fn activate(
         let flow = &mut data.flows[at];
         flow.max_budget = flow.max_budget.min(data.device.tunables().raised_budget());
     }
-    let charge = data.next_charge(requests, at);
+    let charge = next_charge(data, requests, at);
     let starts_apart = data.schedule.wr_coeff(at) > 1
         && data.flows.stats(at).has_just_started()
         && data.schedule.has_unraised_beside(at);
@@ -136,6 +177,14 @@ pub(super) fn activate(
         data.flows.touch_woken(at);
     }
     data.schedule.activate(data.now, tree, at, budget, how);
+    data.schedule.count(at);
+    // Other flows may share the device with it.
+    if data.tunables().queueing_flash()
+        && data.tunables().slice_idle_ns > 0
+        && data.schedule.is_asymmetric(at)
+    {
+        data.device.extend_flash_bound(data.now);
+    }
     how
 }
 
@@ -163,7 +212,7 @@ impl EndedSlot {
         }
         data.counters.expired(data.schedule.cgroup(at), expiry.into(), extra);
         let charged = self.service + extra;
-        let charge = data.next_charge(requests, at);
+        let charge = next_charge(data, requests, at);
         let (flow, stats) = data.flows.record_mut(at);
         let max_budget = expiry.next_budget(flow.max_budget, self, charged, data.device.tunables());
         stats.detection_mut().charge(self.service);

@@ -3,6 +3,7 @@
 //! Requests coalesce at dispatch, not on arrival: until then each waits, ages and is withdrawn by itself. The sort list
 //! finds neighbours on both sides.
 
+use super::budget::charge;
 use super::data::BfqData;
 use crate::requests::Requests;
 use crate::types::{Class, Instant, Op, Request};
@@ -76,7 +77,7 @@ impl CoalescedRun {
         }
         let bytes = self.bytes_with(&requests[index].request)?;
         let entity = data.schedule.entity(self.flow);
-        let charge = data.charge(requests, self.flow, index);
+        let charge = charge(data, requests, self.flow, index);
         let fits = entity.service + charge <= entity.budget;
         fits.then_some(Continuation { index, charge, bytes, left })
     }

@@ -18,8 +18,7 @@ pub(crate) struct Device {
     settings: BfqSettings,
     tunables: Tunables,
     peak: PeakRate,
-    /// See [`weight_raising::interactive_ms`].
-    interactive_ms: u16,
+    wr_params: WrParams,
     /// End of the last request dispatched, in bytes.
     position: u64,
     /// Requests at the device.
@@ -39,7 +38,7 @@ impl Device {
         Device {
             settings: *settings,
             tunables,
-            interactive_ms: weight_raising::interactive_ms(peak.rate(), rotational),
+            wr_params: wr_params_of(&tunables, peak.rate()),
             peak,
             position: 0,
             in_flight: 0,
@@ -54,12 +53,9 @@ impl Device {
     }
 
     /// Parameters of weight raising on this device.
+    #[inline]
     pub(crate) fn wr_params(&self) -> WrParams {
-        WrParams {
-            enabled: self.tunables.low_latency,
-            interactive_ms: self.interactive_ms,
-            slice_idle_ns: self.tunables.slice_idle_ns,
-        }
+        self.wr_params
     }
 
     /// Changes the settings.
@@ -79,8 +75,7 @@ impl Device {
     fn follow_speed(&mut self) {
         self.tunables.follow(&self.peak, &self.settings);
         self.flash_bound.follow(self.peak.nanos_for(1 << 20));
-        self.interactive_ms =
-            weight_raising::interactive_ms(self.peak.rate(), self.tunables.rotational);
+        self.wr_params = wr_params_of(&self.tunables, self.peak.rate());
     }
 }
 
@@ -187,6 +182,15 @@ impl Device {
     /// Whether more than a quarter of the flash bound is at the device.
     pub(crate) fn is_quarter_full(&self) -> bool {
         self.flash_bound.is_quarter_full()
+    }
+}
+
+/// Parameters of weight raising on a device of peak rate `rate`.
+fn wr_params_of(tunables: &Tunables, rate: u32) -> WrParams {
+    WrParams {
+        enabled: tunables.low_latency,
+        interactive_ms: weight_raising::interactive_ms(rate, tunables.rotational),
+        slice_idle_ns: tunables.slice_idle_ns,
     }
 }
 

@@ -4,6 +4,7 @@
 //! and the next flow of all, as far as the latency of the flow in service allows. An injected request is charged to
 //! its own flow.
 
+use super::budget::next_charge;
 use super::counters::Injection as Kind;
 use super::data::BfqData;
 use super::device::LONG_ON_FLASH;
@@ -197,6 +198,6 @@ fn any(
 fn fits_budget_left(data: &BfqData, in_service: &InService, requests: &Requests, at: u32) -> bool {
     let entity = data.schedule.entity(in_service.flow());
     let left = entity.budget.saturating_sub(entity.service);
-    let charge = data.next_charge(requests, at);
+    let charge = next_charge(data, requests, at);
     at != in_service.flow() && charge > 0 && charge <= left
 }

@@ -26,7 +26,7 @@ impl LowLatency {
 
     /// A client has its first request: the flow may belong to a large burst.
     pub(super) fn opened(&mut self, data: &mut BfqData, tree: &Tree, at: u32) {
-        if !data.tunables().low_latency || data.low_latency_of(tree, at) != Policy::Auto {
+        if !data.tunables().low_latency || policy(data, tree, at) != Policy::Auto {
             return;
         }
         let cgroup = data.schedule.cgroup(at);
@@ -82,7 +82,7 @@ pub(super) fn arrive(data: &mut BfqData, tree: &Tree, at: u32, is_of_one_task: b
     let Some(trigger) = stats.detection_mut().arrive(now, &activation, &wr_params) else {
         return false;
     };
-    let policy = data.low_latency_of(tree, at);
+    let policy = policy(data, tree, at);
     change(data, at, |raising| raising.begin(now, trigger, &wr_params, policy))
 }
 
@@ -112,7 +112,7 @@ pub(super) fn update(data: &mut BfqData, tree: &Tree, at: u32) {
         return;
     }
     if since.is_some_and(|since| data.schedule.is_with_stream(cgroup, since))
-        && data.low_latency_of(tree, at) == Policy::Auto
+        && policy(data, tree, at) == Policy::Auto
     {
         end(data, at);
     }
@@ -149,7 +149,7 @@ pub(super) fn end_all(data: &mut BfqData) {
 /// Ends weight raising that the settings no longer allow. O(flows).
 pub(super) fn end_where_off(data: &mut BfqData, tree: &Tree) {
     for at in data.flows.live() {
-        if !data.tunables().low_latency || data.low_latency_of(tree, at) == Policy::Never {
+        if !data.tunables().low_latency || policy(data, tree, at) == Policy::Never {
             end(data, at);
         }
     }
@@ -179,7 +179,7 @@ pub(super) fn inherit(data: &mut BfqData, from: u32, to: u32) {
 pub(super) fn resume(data: &mut BfqData, tree: &Tree, at: u32, saved: Raising) {
     let (now, wr_params) = (data.now, data.device.wr_params());
     let resume = Resume {
-        low_latency: wr_params.enabled && data.low_latency_of(tree, at) != Policy::Never,
+        low_latency: wr_params.enabled && policy(data, tree, at) != Policy::Never,
         interactive_ns: u64::from(wr_params.interactive_ms) * MS,
     };
     change(data, at, |raising| {
@@ -188,6 +188,12 @@ pub(super) fn resume(data: &mut BfqData, tree: &Tree, at: u32, saved: Raising) {
     });
     // Its client was not idle; its requests went to another flow.
     data.flows[at].last_end = now;
+}
+
+/// The nearest setting for the owner of a flow.
+fn policy(data: &BfqData, tree: &Tree, at: u32) -> Policy {
+    let Some(client) = data.schedule.owner(at).as_client() else { return Policy::Never };
+    tree.low_latency_of(client, data.schedule.cgroup(at))
 }
 
 fn change<T>(data: &mut BfqData, at: u32, change: impl FnOnce(&mut WeightRaising) -> T) -> T {

@@ -156,9 +156,7 @@ impl Bfq {
                 let is_of_one_task = self.merger.is_of_one_task(data, at);
                 let is_raised = low_latency::arrive(data, tree, at, is_of_one_task);
                 let how = budget::activate(data, tree, requests, at, is_raised);
-                self.data.schedule.count(at);
                 self.note_lost();
-                self.data.extend_flash_bound(at);
                 if let Some(in_service) = &self.in_service
                     && idling::preempts(&mut self.data, in_service, tree, requests, at, how)
                 {
@@ -167,7 +165,7 @@ impl Bfq {
             }
             State::Waiting | State::Eligible => {
                 if self.data.flows[at].next() == Some(index) {
-                    self.data.refresh_budget(tree, requests, at);
+                    budget::refresh(&mut self.data, tree, requests, at);
                 }
             }
             State::InService => {
@@ -210,7 +208,7 @@ impl Bfq {
             if self.data.flows[at].queued == 0 {
                 self.data.schedule.deactivate(self.data.now, tree, at);
             } else {
-                self.data.refresh_budget(tree, requests, at);
+                budget::refresh(&mut self.data, tree, requests, at);
             }
         }
         self.merger.update_pos_tree(&self.data, at);
@@ -282,7 +280,7 @@ impl Bfq {
         }
         let flow = &data.flows[at];
         let index = flow.pick(data.now, requests, data.tunables())?;
-        let charge = data.charge_of(flow, at, &requests[index]);
+        let charge = budget::charge(data, requests, at, index);
         let entity = data.schedule.entity(at);
         let may_be_preempted = entity.next_wr_coeff == 1 && data.schedule.raised() > 0;
         let stays = entity.has_room(charge) && !may_be_preempted;
@@ -320,7 +318,7 @@ impl Bfq {
                     if stream.waits(data, merger, in_service, tree, requests, index) {
                         return None;
                     }
-                    let charge = data.charge(requests, at, index);
+                    let charge = budget::charge(data, requests, at, index);
                     if data.schedule.entity(at).has_room(charge) {
                         if data.is_full_for(requests, index) {
                             return None;
@@ -340,13 +338,13 @@ impl Bfq {
         let in_service = self.in_service.as_ref()?;
         let (at, kind) = self.injection.choose(&mut self.data, in_service, tree, requests)?;
         let index = self.data.flows[at].pick(self.data.now, requests, self.data.tunables())?;
-        let charge = self.data.charge(requests, at, index);
+        let charge = budget::charge(&self.data, requests, at, index);
         self.dispatch(tree, requests, at, index, charge);
         let data = &mut self.data;
         if data.flows[at].queued == 0 {
             data.schedule.deactivate(data.now, tree, at);
         } else {
-            data.refresh_budget(tree, requests, at);
+            budget::refresh(data, tree, requests, at);
         }
         data.schedule.review_charged(data.now, tree, at);
         data.counters.injected(data.schedule.cgroup(at), kind);

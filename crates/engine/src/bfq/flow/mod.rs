@@ -9,6 +9,6 @@ mod table;
 mod think_time;
 
 pub(crate) use self::owner::{Kind, Owner};
-pub(crate) use self::queue::{Flow, FlowState, is_far};
+pub(crate) use self::queue::{FlowState, is_far};
 pub(crate) use self::table::Flows;
 pub(crate) use self::think_time::ThinkTime;
