@@ -25,7 +25,7 @@ pub(super) struct Disk {
     /// Changes that a failed flush has thrown away: they never become durable.
     dropped: Vec<u64>,
     /// The last change of each unit whose request has ended.
-    ended: Vec<u64>,
+    ended: Vec<Content>,
     version: u64,
     pub(super) sync_failures: SyncFailures,
     pub(super) is_gone: bool,
@@ -55,8 +55,8 @@ pub(super) enum Work {
 impl Disk {
     pub(super) fn new(units: usize) -> Disk {
         let empty = vec![Content::default(); units];
-        let (current, durable) = (empty.clone(), empty);
-        let (dropped, ended) = (vec![0; units], vec![0; units]);
+        let (current, durable) = (empty.clone(), empty.clone());
+        let (dropped, ended) = (vec![0; units], empty);
         let sync_failures = SyncFailures::default();
         Disk { current, durable, dropped, ended, version: 0, sync_failures, is_gone: false }
     }
@@ -173,7 +173,7 @@ impl Disk {
                 self.sync_failures.count += 1;
                 self.sync_failures.errno = errno;
                 for &(unit, content) in dirty {
-                    if self.ended[unit as usize] >= content.version && rng.chance(500) {
+                    if self.ended[unit as usize].version >= content.version && rng.chance(500) {
                         self.dropped[unit as usize] = content.version;
                         lost.push(unit);
                     }
@@ -184,7 +184,9 @@ impl Disk {
         self.apply_some(request, 1000, rng);
         for &(unit, content) in &request.done {
             let ended = &mut self.ended[unit as usize];
-            *ended = content.version.max(*ended);
+            if content.version > ended.version {
+                *ended = content;
+            }
         }
         match &mut request.work {
             Work::Read { offset, buffer, is_early } if !*is_early => {
@@ -199,9 +201,8 @@ impl Disk {
             _ => {}
         }
         if request.is_durable && matches!(request.work, Work::Zero) {
-            // Zeroes and trims are made durable by a sync of all that has ended before.
-            let current = self.current.iter().enumerate();
-            let ended = current.filter(|&(unit, content)| content.version <= self.ended[unit]);
+            // Zeroes and trims are made durable by a sync of all that has ended before, also where a later change has not.
+            let ended = self.ended.iter().enumerate();
             let kept = ended.filter(|&(unit, content)| content.version > self.dropped[unit]);
             let kept: Vec<_> = kept.map(|(unit, content)| (unit as u64, *content)).collect();
             self.make_durable(&kept);
@@ -253,5 +254,31 @@ fn copy(units: &[Content], bytes: &mut [u8]) {
 impl Request {
     fn new(token: u64, work: Work) -> Request {
         Request { token, work, done: Vec::new(), left: Vec::new(), is_durable: false }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_uring::BufferPool;
+
+    use super::*;
+
+    #[test]
+    fn durable_zeroes_survive_beneath_a_write_that_has_not_ended() {
+        let pool = BufferPool::new(1 << 20).unwrap();
+        let filled = |value| {
+            let mut buffer = pool.get(UNIT as usize).unwrap();
+            fill(&mut buffer, value);
+            buffer
+        };
+        for seed in 0..50 {
+            let (mut disk, mut rng) = (Disk::new(1), Rng::new(seed));
+            let mut old = disk.write(0, filled(1), Durability::Durable, 1, &mut rng);
+            disk.finish(&mut old, false, &mut rng).unwrap();
+            let mut zeroes = disk.zero(0..1, false, Durability::Durable, 2, &mut rng);
+            let _later = disk.write(0, filled(2), Durability::Volatile, 3, &mut rng);
+            disk.finish(&mut zeroes, false, &mut rng).unwrap();
+            assert_ne!(disk.durable[0].value, 1, "seed {seed}");
+        }
     }
 }
