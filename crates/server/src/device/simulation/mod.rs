@@ -150,6 +150,7 @@ fn run(seed: u64) -> Result<(), String> {
     if let Some(violation) = world.violation.take() {
         return Err(format!("{violation}; {}", describe(&reactor)));
     }
+    world.deliver_rest().map_err(|error| format!("at the end: {error}"))?;
     reactor.engine.check().map_err(|error| format!("the engine: {error}"))?;
     let audit = reactor.engine.audit();
     if !audit.balances() {

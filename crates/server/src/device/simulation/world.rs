@@ -466,6 +466,22 @@ impl World {
         });
     }
 
+    /// Lets the clients read what the server has sent them before its end: it takes that as told.
+    ///
+    /// # Errors
+    /// What the server has answered and must not have.
+    pub(super) fn deliver_rest(&mut self) -> Result<(), String> {
+        for client in &mut self.clients {
+            let Some(link) = client.socket else { continue };
+            let socket = &mut self.sockets[link];
+            if !socket.is_reset && !client.is_refused {
+                let bytes: Vec<u8> = socket.to_client.drain(..).collect();
+                client.take(&bytes, &mut self.checker, self.disk.sync_failures.count)?;
+            }
+        }
+        Ok(())
+    }
+
     fn describe(&self, index: usize) -> String {
         let client = &self.clients[index];
         let link = client.socket.map(|link| &self.sockets[link]);
