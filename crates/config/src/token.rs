@@ -1,4 +1,4 @@
-//! `[token.NAME]`: who may use the control API over TCP.
+//! `[token.NAME]`: tokens of the control API over TCP.
 
 use crate::model::{Access, TokenConfig};
 use crate::report::{Problem, Report};

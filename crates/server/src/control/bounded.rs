@@ -30,7 +30,7 @@ pub(super) const REST: Duration = Duration::from_millis(100);
 /// The other end of a connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Peer {
-    /// The socket says who it is.
+    /// The kernel knows it by its socket.
     Known(Caller),
     /// Each request has to show a token.
     Remote(SocketAddr),

@@ -36,7 +36,7 @@ pub fn document() -> Value {
             "description": "The Unix socket: `curl --unix-socket control.sock http://weir/`",
         }],
         "paths": paths,
-        // None on a Unix socket, whose file says who may connect.
+        // None on a Unix socket: its mode decides.
         "security": [{}, { "token": [] }],
         "components": {
             "schemas": schemas,

@@ -4,9 +4,9 @@ use axum::http::{HeaderMap, header};
 use ring::digest::{SHA256, digest};
 use weir_config::{Access, TokenConfig};
 
-/// What a new token begins with, so that one that got out is found by those who look for such words.
+/// Beginning of new tokens: scanners for secrets find one that got out.
 const PREFIX: &str = "weir_";
-/// Random bytes of a new token: nobody guesses it, so the number of attempts need not be bounded.
+/// Random bytes of a new token: too many to be guessed, so the number of attempts need not be bounded.
 const RANDOM_BYTES: usize = 32;
 /// Longest token that is looked at.
 const TOKEN_MAX: usize = 256;
