@@ -71,7 +71,12 @@ fn a_server_is_found_by_set_and_status() {
 
     let (status, out, _) = place.run(&["status", "--interval", "10ms"]);
     assert_eq!(status, 0);
-    assert!(out.starts_with("disk  memory:") && out.contains("\n  /main "), "{out}");
+    assert!(
+        out.starts_with("sandbox: ")
+            && out.contains("\ndisk  memory:")
+            && out.contains("\n  /main "),
+        "{out}"
+    );
 
     server.signal(Signal::TERM);
     assert_eq!(server.end(), (Some(0), String::new()));

@@ -18,7 +18,12 @@ enum Kind {
 
 fn kind_of(block: &str) -> Kind {
     match block {
-        _ if block.contains("[device.") || block.contains("[cgroup.") => Kind::Configuration,
+        _ if ["[server]", "[device.", "[cgroup.", "[export."]
+            .iter()
+            .any(|section| block.contains(section)) =>
+        {
+            Kind::Configuration
+        }
         _ if block.contains("\njob = ") => Kind::Scenario,
         _ => Kind::Model,
     }
