@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use weir_config::{Backend, Config, ConfigErrors};
+use weir_config::{Backend, Config, ConfigErrors, TlsMode};
 use weir_server::tls::{CertificateError, CertificateFiles};
 use weir_units::Bytes;
 
@@ -130,6 +130,7 @@ fn valid(config: &Config, certificates: Vec<String>) -> Value {
         "listen": listen(config).collect::<Vec<_>>(),
         "control": config.server.control,
         "tls": config.server.tls.name(),
+        "control_listen": config.server.control_listen,
         "max_connections": config.server.max_connections,
         "max_connections_per_client": config.server.max_connections_per_client,
         "max_cgroups": config.server.max_cgroups,
@@ -193,7 +194,21 @@ fn summary(config: &Config) -> String {
     let unix = config.server.socket.iter().map(|path| path.display().to_string());
     let listens: Vec<String> = unix.chain(listen(config)).collect();
     if !listens.is_empty() {
-        text.push_str(&format!("\nlistens on {}\n", listens.join(", ")));
+        let tls = match config.server.tls {
+            TlsMode::Off => "",
+            TlsMode::Allowed => "; TLS allowed",
+            TlsMode::Required => "; TLS required on TCP",
+        };
+        text.push_str(&format!("\nlistens on {}{tls}\n", listens.join(", ")));
+    }
+    let control: Vec<String> =
+        config.server.control_listen.iter().map(ToString::to_string).collect();
+    if !control.is_empty() {
+        let tokens = match config.tokens.len() {
+            1 => "1 token".to_owned(),
+            count => format!("{count} tokens"),
+        };
+        text.push_str(&format!("control API over TLS on {}, for {tokens}\n", control.join(", ")));
     }
     text
 }

@@ -1,5 +1,6 @@
 //! `weir config check`, `diff` and `show`.
 
+use crate::docs::examples::certify;
 use crate::support::Place;
 use serde_json::{Value, json};
 
@@ -43,6 +44,22 @@ listens on 127.0.0.1:10809
 "
     );
     assert_eq!(out.replace("  ", " "), expected.replace("  ", " "));
+}
+
+#[test]
+fn what_is_served_over_tls_is_summed_up() {
+    let place = Place::new("good-tls");
+    certify(&place);
+    let tls = "[server]\nlisten = \"127.0.0.1:10809\"\ntls = \"required\"\ncontrol_listen = \"127.0.0.1:10810\"\n\
+               [tls]\ncertificate = \"server.crt\"\nkey = \"server.key\"\n\
+               [device.disk0]\npath = \"memory:1M\"\n[export.\"\"]\ndevice = \"disk0\"\ncgroup = \"/\"\n";
+    let token = format!("[token.panel]\nsha256 = {:?}\naccess = \"read\"\n", "0a".repeat(32));
+    let file = place.file("weir.toml", &format!("{tls}{token}"));
+    let (status, out, err) = place.run(&["config", "check", &file]);
+    assert_eq!((status, err.as_str()), (0, ""));
+    let expected = "\nlistens on 127.0.0.1:10809; TLS required on TCP\n\
+                    control API over TLS on 127.0.0.1:10810, for 1 token\n";
+    assert!(out.ends_with(expected), "{out}");
 }
 
 #[test]

@@ -92,7 +92,7 @@ fn laid_out(place: &Place, page: &Page, text: &str) -> String {
 }
 
 /// Certificate and key of a server, and a CA, by the names that the manual gives them.
-fn certify(place: &Place) {
+pub(crate) fn certify(place: &Place) {
     let key = rcgen::KeyPair::generate().unwrap();
     let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
     let certificate = params.self_signed(&key).unwrap().pem();

@@ -1,7 +1,7 @@
 //! Checks of the manual: printed output, examples, references, decisions.
 
 mod decisions;
-mod examples;
+pub(crate) mod examples;
 mod page;
 mod printed;
 mod spec;
