@@ -10,7 +10,8 @@ use weir_nbd::ExportId;
 
 use super::clients::{Joining, Peer};
 use super::export_paths::Place;
-use super::reactor::Reactor;
+use super::reactor::{DeviceIo, Reactor};
+use super::request::Origin;
 use crate::exports::ExportPlace;
 
 /// Longest part of an export's name in the name of a client's cgroup, in bytes.
@@ -136,7 +137,30 @@ impl Reactor {
         let waits = std::mem::take(&mut connection.waits);
         io.waits.entry(before.counted_in()).or_default().absorb(&waits);
         io.clients.leave(&mut self.engine, now, before);
+        let serial = connection.serial;
+        for (_, pending) in io.requests.iter_mut() {
+            let is_inside = pending.id.is_some() || pending.ticket.is_some();
+            match &mut pending.origin {
+                Origin::Client(client)
+                    if is_inside && (client.connection, client.serial) == (key, serial) =>
+                {
+                    client.former.get_or_insert(before.counted_in());
+                }
+                _ => {}
+            }
+        }
         Ok(())
+    }
+}
+
+impl DeviceIo {
+    /// The engine is done with a request: as long as it was inside as one of its connection's former cgroup, it counts there.
+    pub(super) fn note_left_former(&mut self, now: Instant, origin: &mut Origin) {
+        if let Origin::Client(client) = origin
+            && let Some((former, inside_ns)) = client.left_former(now.as_nanos())
+        {
+            self.waits.entry(former).or_default().inside_ns += inside_ns;
+        }
     }
 }
 

@@ -289,6 +289,7 @@ impl Reactor {
         let outcome = if result.is_ok() { Outcome::Done } else { Outcome::Failed };
         self.engine.complete(now, ticket, outcome);
         self.io.backpressure.note_released();
+        self.io.note_left_former(now, &mut pending.origin);
         match pending.origin {
             Origin::Client(_) => self.io.answer(pending, buffer, result),
             Origin::Cache(write) => self.io.written_back(now, write.id, &result),
@@ -321,7 +322,10 @@ impl Reactor {
         assert!(is_done, "the last piece of a part is the last that the engine knows of");
         let (op, joined) = (pending.command.op, pending.joined);
         debug_assert!(joined.is_none(), "what was joined has been carried out");
-        let Origin::Client(client) = &pending.origin else { return };
+        let Origin::Client(client) = &mut pending.origin else { return };
+        if let Some((former, inside_ns)) = client.left_former(now.as_nanos()) {
+            self.io.waits.entry(former).or_default().inside_ns += inside_ns;
+        }
         let connection = self.io.connections.open(client.connection, client.serial);
         let Some(bound) = connection.and_then(|connection| connection.bound) else {
             return self.io.forget_withdrawn(key);

@@ -269,7 +269,15 @@ impl Reactor {
         let (part, rest) = first_part(&command, self.io.part_bytes_max);
         let extent = Extent::new(bound.start + command.offset, part);
         let (serial, received_ns) = (connection.serial, received.at_ns);
-        let client = Client { connection: key, serial, received_ns, reservation };
+        let client = Client {
+            connection: key,
+            serial,
+            received_ns,
+            entered_ns: now.as_nanos(),
+            former: None,
+            elsewhere_ns: 0,
+            reservation,
+        };
         let pending = PendingRequest {
             origin: Origin::Client(client),
             command,

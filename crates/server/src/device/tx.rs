@@ -20,13 +20,14 @@ pub(super) struct ReplyTo {
     pub(super) connection: usize,
     pub(super) serial: u64,
     pub(super) received_ns: u64,
+    pub(super) elsewhere_ns: u64,
     pub(super) command: Command,
 }
 
 impl ReplyTo {
     pub(super) fn new(client: &Client, command: Command) -> ReplyTo {
-        let &Client { connection, serial, received_ns, .. } = client;
-        ReplyTo { connection, serial, received_ns, command }
+        let &Client { connection, serial, received_ns, elsewhere_ns, .. } = client;
+        ReplyTo { connection, serial, received_ns, elsewhere_ns, command }
     }
 }
 
@@ -71,7 +72,7 @@ impl DeviceIo {
             }
             return;
         }
-        connection.outbox_replies.push(asked.received_ns, now_ns);
+        connection.outbox_replies.push(asked.received_ns + asked.elsewhere_ns, now_ns);
         if let Err(error) = result {
             let code = ErrorCode::from_errno(error.raw_os_error().unwrap_or(0), command.op);
             self.scratch.clear();

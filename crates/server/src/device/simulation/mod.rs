@@ -288,3 +288,9 @@ fn number(name: &str) -> Option<u64> {
 fn every_answer_and_every_byte_is_right_under_faults() {
     run_seeds(number("WEIR_SEED").unwrap_or(0), number("WEIR_SEEDS").unwrap_or(SEEDS));
 }
+
+/// A client got a limit, and with it a cgroup, while requests of it were inside: these count where they were submitted.
+#[test]
+fn requests_count_in_the_cgroup_that_they_were_submitted_in() {
+    run_seeds(72_156, 1);
+}
