@@ -19,7 +19,7 @@ const RANGES_TOLD_MAX: usize = 16;
 #[derive(Default)]
 pub(super) struct Failures {
     /// Failed syncs of the device that have been booked.
-    syncs: u64,
+    pub(super) syncs: u64,
     /// Of these, those that some client has been told of.
     syncs_told: u64,
     /// Why the last flush failed.
@@ -43,9 +43,14 @@ impl DeviceIo {
         }
         let failures = self.ring.sync_failures(&self.storage.disk);
         self.failures.syncs = failures.count;
-        let Origin::Client(Client { connection, serial, .. }) = pending.origin else {
+        let Origin::Client(Client { connection, serial, syncs_failed, .. }) = pending.origin else {
             return result;
         };
+        // A sync made the last piece durable, and those before it, unless another sync has lost them in between.
+        let is_synced = pending.command.fua && !matches!(pending.command.op, Op::Write | Op::Flush);
+        if is_synced && result.is_ok() && failures.count > syncs_failed {
+            return Err(io::Error::from_raw_os_error(failures.errno));
+        }
         let Some(connection) = self.connections.open_mut(connection, serial) else { return result };
         let unseen = failures.count - connection.syncs_failed_seen;
         if pending.command.op == Op::Flush {

@@ -96,6 +96,8 @@ pub(super) struct Client {
     pub(super) former: Option<CgroupId>,
     /// How long it was inside as one of that cgroup.
     pub(super) elsewhere_ns: u64,
+    /// Syncs of the device that had failed before it.
+    pub(super) syncs_failed: u64,
     /// Its part of what its client may hold.
     pub(super) reservation: Reservation,
 }

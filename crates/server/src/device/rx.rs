@@ -276,6 +276,7 @@ impl Reactor {
             entered_ns: now.as_nanos(),
             former: None,
             elsewhere_ns: 0,
+            syncs_failed: self.io.failures.syncs,
             reservation,
         };
         let pending = PendingRequest {

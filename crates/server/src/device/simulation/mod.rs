@@ -294,3 +294,9 @@ fn every_answer_and_every_byte_is_right_under_faults() {
 fn requests_count_in_the_cgroup_that_they_were_submitted_in() {
     run_seeds(72_156, 1);
 }
+
+/// A sync failed and lost the first piece of zeroes with FUA, between that and the last one, whose sync succeeded.
+#[test]
+fn durable_zeroes_fail_when_a_sync_has_failed_between_their_pieces() {
+    run_seeds(152_260, 1);
+}
