@@ -271,6 +271,8 @@ pub(crate) async fn apply(
             current.replace(certificates.configs);
         }
     }
+    // Before devices are waited for: a token that is taken away is not taken any more.
+    *lock(&running.tokens) = Arc::new(Tokens::new(&applied.tokens));
     *lock(&running.left_out) = left_out;
     let ended = old.devices.iter().filter(|device| tables.device(device.id).is_none());
     // All at once: one that ends while another is waited for has not ended unasked.
@@ -305,7 +307,6 @@ pub(crate) async fn apply(
             changes.warnings.push(format!("device `{name}`: {error}"));
         }
     }
-    *lock(&running.tokens) = Arc::new(Tokens::new(&applied.tokens));
     *config = applied;
     Ok(changes)
 }
