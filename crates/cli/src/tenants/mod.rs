@@ -4,6 +4,7 @@ pub(crate) mod device;
 pub(crate) mod export;
 pub(crate) mod reload;
 
+use weir_server::Changes;
 use weir_server::control::{ChangeReply, ChangeRequest};
 use weir_server::tenants::Edit;
 
@@ -19,13 +20,21 @@ fn change(args: &ChangeArgs, edits: Vec<Edit>, force: bool) -> Result<(), Failur
 
 /// Prints what has changed; warnings go to standard error.
 fn print(reply: &ChangeReply, format: Format) -> Result<(), Failure> {
-    let changes = &reply.changes;
-    for warning in &changes.warnings {
+    print_as(reply, format, &lists(&reply.changes))
+}
+
+/// The same, as `text` where that is not to be JSON.
+fn print_as(reply: &ChangeReply, format: Format, text: &str) -> Result<(), Failure> {
+    for warning in &reply.changes.warnings {
         output::tell(&format!("warning: {warning}"));
     }
-    if format == Format::Json {
-        return output::print_json(reply, false);
+    match format {
+        Format::Json => output::print_json(reply, false),
+        Format::Table => output::print(text),
     }
+}
+
+fn lists(changes: &Changes) -> String {
     let lists = [
         ("+ device", &changes.devices_added),
         ("- device", &changes.devices_removed),
@@ -44,5 +53,5 @@ fn print(reply: &ChangeReply, format: Format) -> Result<(), Failure> {
         1 => text.push_str("1 setting changed\n"),
         count => text.push_str(&format!("{count} settings changed\n")),
     }
-    output::print(&text)
+    text
 }

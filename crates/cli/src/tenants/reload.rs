@@ -41,22 +41,17 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     print_differences(&args.server.reader()?.differences()?, args.server.format)
 }
 
-/// Prints what a reload has changed; warnings go to standard error.
+/// Prints each difference that a reload has made; warnings go to standard error.
 fn print(reply: &ChangeReply, format: Format) -> Result<(), Failure> {
     let changes = &reply.changes;
-    for warning in &changes.warnings {
-        output::tell(&format!("warning: {warning}"));
-    }
-    if format == Format::Json {
-        return output::print_json(reply, false);
-    }
     let restart = changes.needs_restart.iter().map(|key| format!("needs a restart: {key}"));
-    let lines: Vec<String> = changes.differences.iter().cloned().chain(restart).collect();
+    let lines: Vec<String> =
+        changes.differences.iter().cloned().chain(restart).map(|line| line + "\n").collect();
     if lines.is_empty() {
         // What was set at run time only may have been taken back.
         return super::print(reply, format);
     }
-    output::print(&lines.iter().map(|line| format!("{line}\n")).collect::<String>())
+    super::print_as(reply, format, &lines.concat())
 }
 
 /// Prints what a reload would change.
