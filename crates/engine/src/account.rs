@@ -1,10 +1,18 @@
 //! Traffic counters of cgroups: one line of cache for each direction has what most requests touch. [`Counters`] are
-//! made of them on request.
+//! made of them on request, on any thread.
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use once_cell::race::OnceBox;
+use weir_counters::Counters as Shared;
+
+use crate::bfq::{BfqCgroupStats, CgroupCounts};
+use crate::latencies::Latencies;
+use crate::latency::Latency;
 use crate::stats::{Counters, Moved};
+use crate::throttle::WaitAccount;
 use crate::types::{Direction, Op, Part, Request};
 
 /// The counters of all cgroups, by index.
@@ -14,9 +22,22 @@ pub(crate) struct Accounts(Vec<CgroupAccount>);
 #[derive(Default)]
 struct CgroupAccount {
     /// Traffic of its own requests, once there was one.
-    own: Option<Box<Account>>,
+    own: Option<Arc<Account>>,
+    /// Where others look for `own`, if they have asked for it.
+    shared: Option<Arc<SharedAccount>>,
     /// Sums of removed children.
-    folded: Option<Box<Counters>>,
+    folded: Option<Box<Folded>>,
+}
+
+/// Where the account of a cgroup will be, or is.
+pub(crate) type SharedAccount = OnceBox<Arc<Account>>;
+
+/// What removed children of a cgroup had counted.
+#[derive(Default)]
+pub(crate) struct Folded {
+    pub(crate) counters: Counters,
+    pub(crate) latencies: Latencies,
+    pub(crate) bfq: BfqCgroupStats,
 }
 
 impl Accounts {
@@ -34,130 +55,220 @@ impl Accounts {
     }
 
     /// Whether the first request of `cgroup` is still to come.
+    #[inline]
     pub(crate) fn is_new(&self, cgroup: u32) -> bool {
         self.0[cgroup as usize].own.is_none()
     }
 
+    /// The first request of `cgroup` has come, which counts its waits and what BFQ does for it in the accounts given.
+    pub(crate) fn open(&mut self, cgroup: u32, waits: Arc<WaitAccount>, bfq: Arc<CgroupCounts>) {
+        let slot = &mut self.0[cgroup as usize];
+        let account = Arc::new(Account::new(waits, bfq));
+        if let Some(shared) = &slot.shared {
+            // Nothing else sets it.
+            let _ = shared.set(Box::new(Arc::clone(&account)));
+        }
+        slot.own = Some(account);
+    }
+
+    /// The account of `cgroup`, which has been opened.
     #[inline]
-    pub(crate) fn of(&mut self, cgroup: u32) -> &mut Account {
-        self.0[cgroup as usize].own.get_or_insert_default()
+    pub(crate) fn of(&self, cgroup: u32) -> &Account {
+        self.0[cgroup as usize].own.as_deref().expect("opened by its first request")
     }
 
-    /// Adds what was counted of `cgroup` to `counters`.
-    pub(crate) fn add_own(&self, cgroup: u32, counters: &mut Counters) {
-        if let Some(own) = &self.0[cgroup as usize].own {
-            own.add_to(counters);
-        }
+    /// Where other threads find the account of `cgroup`.
+    pub(crate) fn shared(&mut self, cgroup: u32) -> Arc<SharedAccount> {
+        let CgroupAccount { own, shared, .. } = &mut self.0[cgroup as usize];
+        let shared = shared.get_or_insert_with(|| {
+            let place = OnceBox::new();
+            if let Some(own) = own {
+                let _ = place.set(Box::new(Arc::clone(own)));
+            }
+            Arc::new(place)
+        });
+        Arc::clone(shared)
     }
 
-    /// Adds what was counted of children of `cgroup` that were removed; blame is to be tidied after the last one.
-    pub(crate) fn add_folded(&self, cgroup: u32, counters: &mut Counters) {
-        if let Some(folded) = &self.0[cgroup as usize].folded {
-            counters.gather(folded);
-        }
+    /// The account of `cgroup`, once it has one.
+    pub(crate) fn own(&self, cgroup: u32) -> Option<&Account> {
+        self.0[cgroup as usize].own.as_deref()
     }
 
-    /// Sums of removed children of `cgroup`.
-    pub(crate) fn folded_mut(&mut self, cgroup: u32) -> &mut Counters {
+    /// What children of `cgroup` had counted that were removed.
+    pub(crate) fn folded(&self, cgroup: u32) -> Option<&Folded> {
+        self.0[cgroup as usize].folded.as_deref()
+    }
+
+    /// The same, to add to it.
+    pub(crate) fn folded_mut(&mut self, cgroup: u32) -> &mut Folded {
         self.0[cgroup as usize].folded.get_or_insert_default()
     }
 }
 
-/// Traffic of one cgroup. Boxed: an idle cgroup touches none of it.
-#[derive(Default)]
-#[repr(C)]
+/// Traffic of one cgroup. Apart: an idle cgroup touches none of it.
+#[repr(C, align(64))]
 pub(crate) struct Account {
     directions: [PerDirection; 2],
-    discard: Moved,
-    other_ios: u64,
-    failed: u64,
-    window_ns: u64,
-    /// Prices of what went to the device, by its model; only where it has one.
-    modelled_ns: u64,
+    other: Shared<{ Both::COUNT }>,
+    latencies: [Latency; 2],
+    waits: Arc<WaitAccount>,
+    bfq: Arc<CgroupCounts>,
 }
 
-/// One direction.
+/// One direction: the places of [`Traffic`].
 #[derive(Default)]
 #[repr(align(64))]
-struct PerDirection {
-    moved: Moved,
-    completed: u64,
-    device_ns: u64,
-    lifted_ns: u64,
-}
+struct PerDirection(Shared<{ Traffic::COUNT }>);
 
 const _: () = assert!(size_of::<PerDirection>() == 64);
 
+/// Counters of one direction.
+enum Traffic {
+    Bytes,
+    Ios,
+    Completed,
+    DeviceNs,
+    LiftedNs,
+}
+
+impl Traffic {
+    const COUNT: usize = 5;
+}
+
+/// Counters of both.
+enum Both {
+    DiscardBytes,
+    DiscardIos,
+    OtherIos,
+    Failed,
+    WindowNs,
+    /// Prices of what went to the device, by its model; only where it has one.
+    ModelledNs,
+}
+
+impl Both {
+    const COUNT: usize = 6;
+}
+
 impl Account {
-    fn dir(&mut self, direction: Direction) -> &mut PerDirection {
-        &mut self.directions[direction.index()]
+    fn new(waits: Arc<WaitAccount>, bfq: Arc<CgroupCounts>) -> Account {
+        Account {
+            directions: Default::default(),
+            other: Shared::default(),
+            latencies: Default::default(),
+            waits,
+            bfq,
+        }
+    }
+
+    fn dir(&self, direction: Direction) -> &Shared<{ Traffic::COUNT }> {
+        &self.directions[direction.index()].0
+    }
+
+    fn latency(&self, direction: Direction) -> &Latency {
+        &self.latencies[direction.index()]
     }
 
     /// A request has waited for room at the device.
-    pub(crate) fn waited_for_room(&mut self, wait_ns: u64) {
-        self.window_ns += wait_ns;
+    pub(crate) fn waited_for_room(&self, direction: Direction, wait_ns: u64) {
+        self.other.add(Both::WindowNs as usize, wait_ns);
+        self.latency(direction).waited_for_room(wait_ns);
     }
 
     /// Adds the modelled device time of a dispatched request.
-    pub(crate) fn took_of_device(&mut self, price_ns: u64) {
-        self.modelled_ns = self.modelled_ns.saturating_add(price_ns);
+    pub(crate) fn took_of_device(&self, price_ns: u64) {
+        self.other.update(|other| {
+            let modelled_ns = &mut other[Both::ModelledNs as usize];
+            *modelled_ns = modelled_ns.saturating_add(price_ns);
+        });
     }
 
     /// Counts a request that is past its limits; `lifted_ns` it waited for limits that no longer exist.
     #[inline]
-    pub(crate) fn passed(&mut self, request: &Request, lifted_ns: u64) {
+    pub(crate) fn passed(&self, request: &Request, lifted_ns: u64) {
         let direction = request.op.direction();
-        let dir = &mut self.directions[direction.index()];
-        dir.lifted_ns += lifted_ns;
-        let moved = match request.op {
-            Op::Read | Op::Write | Op::WriteZeroes => &mut dir.moved,
-            Op::Discard => &mut self.discard,
-            Op::Flush | Op::Cache | Op::Status => {
-                self.other_ios += 1;
-                return;
-            }
-        };
         let bytes = match request.part {
             Part::Whole => u64::from(request.extent.len),
             Part::Remainder => 0,
         };
-        moved.bytes = moved.bytes.wrapping_add(bytes);
-        moved.ios += 1;
+        if lifted_ns > 0 {
+            self.dir(direction).add(Traffic::LiftedNs as usize, lifted_ns);
+            self.latency(direction).waited_for_lifted(lifted_ns);
+        }
+        match request.op {
+            Op::Read | Op::Write | Op::WriteZeroes => self.dir(direction).update(|traffic| {
+                let sum = &mut traffic[Traffic::Bytes as usize];
+                *sum = sum.wrapping_add(bytes);
+                traffic[Traffic::Ios as usize] += 1;
+            }),
+            Op::Discard => self.other.update(|other| {
+                let sum = &mut other[Both::DiscardBytes as usize];
+                *sum = sum.wrapping_add(bytes);
+                other[Both::DiscardIos as usize] += 1;
+            }),
+            Op::Flush | Op::Cache | Op::Status => self.other.add(Both::OtherIos as usize, 1),
+        }
     }
 
-    /// Counts a completed request.
+    /// Counts a completed request, which had waited before the device for all but `device_ns` of `whole_ns`.
     #[inline]
-    pub(crate) fn completed(&mut self, direction: Direction, device_ns: u64) {
-        let dir = self.dir(direction);
-        dir.device_ns += device_ns;
-        dir.completed += 1;
+    pub(crate) fn completed(&self, direction: Direction, device_ns: u64, whole_ns: Option<u64>) {
+        self.dir(direction).update(|traffic| {
+            traffic[Traffic::DeviceNs as usize] += device_ns;
+            traffic[Traffic::Completed as usize] += 1;
+        });
+        self.latency(direction).completed(device_ns, whole_ns);
     }
 
     /// Counts the device time of a piece that is not the last.
-    pub(crate) fn piece_completed(&mut self, direction: Direction, device_ns: u64) {
-        self.dir(direction).device_ns += device_ns;
+    pub(crate) fn piece_completed(&self, direction: Direction, device_ns: u64) {
+        self.dir(direction).add(Traffic::DeviceNs as usize, device_ns);
+        self.latency(direction).piece_completed(device_ns);
     }
 
     /// Counts a failed request.
-    pub(crate) fn failed(&mut self) {
-        self.failed += 1;
+    pub(crate) fn failed(&self) {
+        self.other.add(Both::Failed as usize, 1);
     }
 
-    /// Adds it to `counters`.
-    fn add_to(&self, counters: &mut Counters) {
-        let [read, write] = &self.directions;
-        counters.read.add(read.moved);
-        counters.write.add(write.moved);
-        counters.discard.add(self.discard);
-        counters.other_ios += self.other_ios;
-        counters.failed += self.failed;
-        counters.modelled_ns = counters.modelled_ns.saturating_add(self.modelled_ns);
-        let blame = &mut counters.blame;
-        blame.window_ns += self.window_ns;
-        for dir in [read, write] {
-            counters.completed += dir.completed;
-            blame.device_ns += dir.device_ns;
-            blame.lifted_ns += dir.lifted_ns;
+    /// Adds its traffic to `counters`, without waits for limits.
+    pub(crate) fn add_traffic_to(&self, counters: &mut Counters) {
+        let other = self.other.read();
+        let of = |what: Both| other[what as usize];
+        counters.discard.add(Moved { bytes: of(Both::DiscardBytes), ios: of(Both::DiscardIos) });
+        counters.other_ios += of(Both::OtherIos);
+        counters.failed += of(Both::Failed);
+        counters.modelled_ns = counters.modelled_ns.saturating_add(of(Both::ModelledNs));
+        counters.blame.window_ns += of(Both::WindowNs);
+        for (direction, moved) in
+            [(Direction::Read, &mut counters.read), (Direction::Write, &mut counters.write)]
+        {
+            let traffic = self.dir(direction).read();
+            let of = |what: Traffic| traffic[what as usize];
+            moved.add(Moved { bytes: of(Traffic::Bytes), ios: of(Traffic::Ios) });
+            counters.completed += of(Traffic::Completed);
+            counters.blame.device_ns += of(Traffic::DeviceNs);
+            counters.blame.lifted_ns += of(Traffic::LiftedNs);
         }
+    }
+
+    /// Adds the times of its requests to `latencies`.
+    pub(crate) fn add_latencies_to(&self, latencies: &mut Latencies) {
+        for direction in Direction::BOTH {
+            let sums = &mut latencies.directions[direction.index()];
+            self.latency(direction).add_to(sums);
+            self.waits.add_latency_to(direction, sums);
+        }
+    }
+
+    /// What its requests have waited for at limits.
+    pub(crate) fn waits(&self) -> &WaitAccount {
+        &self.waits
+    }
+
+    /// What BFQ has counted of it.
+    pub(crate) fn bfq(&self) -> &CgroupCounts {
+        &self.bfq
     }
 }

@@ -52,7 +52,7 @@ fn check_counts(core: &mut Core) -> Result<(), String> {
     let joined = core.requests.iter().filter(|(_, record)| record.is_joined).count() as u32;
     ensure(joined == core.joined, || format!("{joined} joined, counted {}", core.joined))?;
     for (task, flow) in core.tree.tasks.iter() {
-        let held = core.requests.iter().filter(|(_, record)| record.task == task).count() as u32;
+        let held = core.requests.iter().filter(|(_, record)| record.task() == task).count() as u32;
         ensure(held == flow.held, || format!("task {task} has {held}, counted {}", flow.held))?;
     }
     Ok(())

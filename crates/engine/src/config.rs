@@ -147,3 +147,23 @@ pub enum Change {
     /// Sets how BFQ decides, now or when it becomes the scheduler. Slots under way keep what they were given.
     SetBfq(BfqSettings),
 }
+
+impl Change {
+    /// The cgroup that it changes.
+    pub(crate) fn cgroup(&self) -> Option<CgroupId> {
+        match *self {
+            Change::SetLimits { cgroup, .. }
+            | Change::SetWeight { cgroup, .. }
+            | Change::Move { cgroup, .. }
+            | Change::Remove { cgroup }
+            | Change::SetLowLatency { cgroup, .. }
+            | Change::SetWatermark { cgroup, .. }
+            | Change::SetPrioClass { cgroup, .. } => Some(cgroup),
+            Change::SetScheduler(_)
+            | Change::SetBfq(_)
+            | Change::SetDepth(_)
+            | Change::SetPriority { .. }
+            | Change::SetClientLowLatency { .. } => None,
+        }
+    }
+}

@@ -3,8 +3,10 @@
 use alloc::collections::VecDeque;
 
 use crate::account::{Account, Accounts};
+use crate::bfq::BfqCgroupStats;
 use crate::config::Config;
 use crate::event::Event;
+use crate::latencies::Latencies;
 use crate::requests::{Arriving, Requests};
 use crate::scheduler::Scheduler;
 use crate::stats::{Audit, Counters};
@@ -109,18 +111,53 @@ impl Core {
 
     /// Traffic account of a cgroup.
     #[inline]
-    pub(crate) fn account_mut(&mut self, cgroup: u32) -> &mut Account {
+    pub(crate) fn account(&mut self, cgroup: u32) -> &Account {
         if self.accounts.is_new(cgroup) {
-            self.throttle.materialise(cgroup);
+            self.open_account(cgroup);
         }
         self.accounts.of(cgroup)
     }
 
-    /// Adds what was counted of `cgroup`, and of children that were removed; blame is to be tidied after the last one.
+    /// The first request of `cgroup` has come.
+    #[cold]
+    pub(crate) fn open_account(&mut self, cgroup: u32) {
+        let waits = self.throttle.open_account(cgroup);
+        self.accounts.open(cgroup, waits, self.scheduler.share_counts(cgroup));
+    }
+
+    /// Adds what was counted of `cgroup`; blame is to be tidied after the last one.
+    pub(crate) fn add_own_counters(&self, cgroup: u32, counters: &mut Counters) {
+        if let Some(account) = self.accounts.own(cgroup) {
+            account.add_traffic_to(counters);
+            account.waits().add_to(self.tree.id(cgroup), counters);
+        }
+    }
+
+    /// The same, with children that were removed.
     pub(crate) fn add_counters(&self, cgroup: u32, counters: &mut Counters) {
-        self.accounts.add_own(cgroup, counters);
-        self.throttle.add_counters(cgroup, self.tree.id(cgroup), counters);
-        self.accounts.add_folded(cgroup, counters);
+        self.add_own_counters(cgroup, counters);
+        if let Some(folded) = self.accounts.folded(cgroup) {
+            counters.gather(&folded.counters);
+        }
+    }
+
+    /// Adds the times of requests of `cgroup`, and of children that were removed.
+    pub(crate) fn add_latencies(&self, cgroup: u32, latencies: &mut Latencies) {
+        if let Some(account) = self.accounts.own(cgroup) {
+            account.add_latencies_to(latencies);
+        }
+        if let Some(folded) = self.accounts.folded(cgroup) {
+            latencies.absorb(&folded.latencies);
+        }
+    }
+
+    /// What BFQ has done for `cgroup`, and had done for children that were removed.
+    pub(crate) fn bfq_stats(&self, cgroup: u32) -> BfqCgroupStats {
+        let mut stats = self.scheduler.cgroup_stats(cgroup);
+        if let Some(folded) = self.accounts.folded(cgroup) {
+            stats.absorb(&folded.bfq);
+        }
+        stats
     }
 
     /// What was charged and what was dispatched.
@@ -147,7 +184,7 @@ impl Core {
         let record = &mut self.requests[index];
         let unblamed_ns = now.nanos_since(record.since);
         record.since = now;
-        let (request, task, cost) = (record.request, record.task, record.cost);
+        let (request, task, cost) = (record.request, record.task(), record.cost);
         let cgroup = self.tree.tasks[task].cgroup;
         self.schedule(now, request, task, cgroup, index, cost, unblamed_ns);
     }
@@ -170,7 +207,7 @@ impl Core {
         let d = request.op.direction().index();
         self.audit.charged[d].add(cost);
         self.audit.ready[d].add(cost);
-        self.account_mut(cgroup).passed(&request, lifted_ns);
+        self.account(cgroup).passed(&request, lifted_ns);
         if let Some(bytes_max) = self.config.piece_bytes_max
             && request.extent.len > bytes_max.get()
         {

@@ -8,7 +8,9 @@ use crate::config::{Change, Config};
 use crate::core::Core;
 use crate::error::{ChangeError, CreateError, OpenError, SubmitError};
 use crate::event::Event;
+use crate::latencies::Latencies;
 use crate::requests::{Arriving, Record, Stage};
+use crate::shared_counters::SharedCounters;
 use crate::stats::{Audit, CgroupStats, Charge, Counters, DeviceStats, TaskStats};
 use crate::throttle::{Admission, WatermarkStats};
 use crate::tree::{Cgroup, Client, NO_INDEX, Path, ROOT, Task, check_name};
@@ -57,7 +59,9 @@ impl Engine {
         tree.add_child(parent, index);
         self.core.throttle.add_cgroup(index, parent);
         self.core.accounts.add_cgroup(index);
-        Ok(CgroupId { index, generation })
+        let cgroup = CgroupId { index, generation };
+        self.core.events.push_back(Event::CgroupChanged(cgroup));
+        Ok(cgroup)
     }
 
     /// The cgroup at `path`, created with its parents where they do not exist.
@@ -121,6 +125,18 @@ impl Engine {
         }
         names.reverse();
         Some(alloc::format!("/{}", names.join("/")))
+    }
+
+    /// The cgroup that has `cgroup` as a child, which may have been removed and have clients still; `None` for the root.
+    pub fn parent(&self, cgroup: CgroupId) -> Option<CgroupId> {
+        let index = self.core.tree.cgroup_index(cgroup)?;
+        (index != ROOT).then(|| self.core.tree.id(self.core.tree.cgroups[index].parent))
+    }
+
+    /// Its name in the cgroup above it; empty for the root, and `None` once it is gone.
+    pub fn cgroup_name(&self, cgroup: CgroupId) -> Option<&str> {
+        let index = self.core.tree.cgroup_index(cgroup)?;
+        Some(&self.core.tree.cgroups[index].name)
     }
 
     /// The child cgroups of a cgroup, by name; removed ones are left out.
@@ -231,11 +247,14 @@ impl Engine {
         }
         flow.held += 1;
         let cost = core.config.prices.cost(&request);
-        let id = core.requests.insert(now, &request, task, cost);
+        let id = core.requests.insert(now, &request, cost);
         let (throttle, mut cx) = core.throttle(now);
         if throttle.admit(&mut cx, &request, task, cost, id.index) == Admission::Admitted {
             let cgroup = core.tree.tasks[task].cgroup;
             core.schedule(now, request, task, cgroup, id.index, cost, 0);
+        } else {
+            let cgroup = core.tree.tasks[task].cgroup;
+            core.account(cgroup);
         }
         core.schedule_ready(now);
         Ok(id)
@@ -255,7 +274,10 @@ impl Engine {
             self.next_piece(now, index);
             return false;
         }
-        let &Record { task, since, is_joined, .. } = record;
+        let &Record { since, is_joined, .. } = record;
+        let task = record.task();
+        let has_waited = record.inside_ns(since) > 0;
+        let whole_ns = has_waited.then(|| record.inside_ns(now));
         let (direction, cost) = (record.request.op.direction(), record.cost);
         let data_len = record.request.data_len();
         core.requests.free(index);
@@ -268,8 +290,9 @@ impl Engine {
         let of = &mut core.tree.tasks[task];
         of.held -= 1;
         let (cgroup, is_closing) = (of.cgroup, of.closing);
-        let account = core.account_mut(cgroup);
-        account.completed(direction, now.nanos_since(since));
+        let account = core.account(cgroup);
+        let device_ns = now.nanos_since(since);
+        account.completed(direction, device_ns, whole_ns);
         if outcome == Outcome::Failed {
             account.failed();
         }
@@ -303,21 +326,20 @@ impl Engine {
             throttle.pass_as_debt(&mut cx, index);
             core.schedule_ready(now);
         }
-        let &Record { task: from, stage, .. } = &core.requests[index];
+        let (from, stage) = (core.requests[index].task(), core.requests[index].stage);
         let tasks = &core.tree.tasks;
         let to = core.tree.task_index(task).filter(|&to| tasks[to].cgroup == tasks[from].cgroup);
         let to = to.unwrap_or(from);
         let is_sync = core.requests[index].request.sync;
         if stage == Stage::Ready && (to != from || !is_sync) {
-            if to != from {
-                core.requests[index].request.task = task;
-            }
             // Flows order requests by age, so its age restarts; the time so far was a wait for room.
             let record = &mut core.requests[index];
             let waited = now.nanos_since(core::mem::replace(&mut record.since, now));
+            let direction = record.request.op.direction();
             let cgroup = core.tree.tasks[from].cgroup;
-            core.account_mut(cgroup).waited_for_room(waited);
-            core.scheduler.promote(now, &mut core.tree, &mut core.requests, index, to);
+            core.account(cgroup).waited_for_room(direction, waited);
+            let to_task = if to != from { task } else { core.requests[index].request.task };
+            core.scheduler.promote(now, &mut core.tree, &mut core.requests, index, to_task);
             core.tree.tasks[to].held += 1;
             self.release_request(from);
         }
@@ -336,7 +358,7 @@ impl Engine {
         self.core.withdraw(now, index);
         self.core.throttle.settle_deadlines();
         let record = self.core.requests.remove(index);
-        self.release_request(record.task);
+        self.release_request(record.task());
         Some(record.uncut())
     }
 
@@ -361,7 +383,7 @@ impl Engine {
         let found = waiting.or_else(|| (ready != NO_INDEX).then_some(ready)).or_else(|| {
             let mut requests = self.core.requests.iter();
             let held = requests.find(|(_, record)| {
-                record.task == index && matches!(record.stage, Stage::DispatchedToParent(_))
+                record.task() == index && matches!(record.stage, Stage::DispatchedToParent(_))
             });
             held.map(|(found, _)| found)
         })?;
@@ -376,6 +398,7 @@ impl Engine {
         let now = self.advance(now);
         let was_steered = self.core.throttle.is_steered();
         let find = |cgroup| self.live_cgroup(cgroup).ok_or(ChangeError::UnknownCgroup);
+        let changed = change.cgroup();
         match change {
             Change::SetLimits { cgroup, limits } => {
                 let cgroup = find(cgroup)?;
@@ -461,6 +484,7 @@ impl Engine {
         }
         self.core.schedule_ready(now);
         self.core.throttle.settle_deadlines();
+        self.core.events.extend(changed.map(Event::CgroupChanged));
         Ok(())
     }
 
@@ -525,7 +549,7 @@ impl Engine {
         let (id, record) = core.requests.entry_mut(index);
         record.stage = Stage::Dispatched;
         let waited = now.nanos_since(core::mem::replace(&mut record.since, now));
-        let (request, task) = (&record.request, record.task);
+        let (request, task) = (&record.request, record.task());
         let d = request.op.direction().index();
         match &mut record.cut {
             None => {
@@ -544,7 +568,7 @@ impl Engine {
         // Most have not waited, and the account may be far away in memory.
         if waited > 0 {
             let cgroup = core.tree.tasks[task].cgroup;
-            core.account_mut(cgroup).waited_for_room(waited);
+            core.account(cgroup).waited_for_room(request.op.direction(), waited);
         }
         if core.in_flight == 0 {
             core.busy_since = now;
@@ -553,7 +577,7 @@ impl Engine {
         if let Some(modelled) = &mut core.modelled {
             let price_ns = modelled.take(now, &request);
             let cgroup = core.tree.tasks[task].cgroup;
-            core.account_mut(cgroup).took_of_device(price_ns);
+            core.account(cgroup).took_of_device(price_ns);
         }
         Dispatch { ticket: Ticket::of(id), request }
     }
@@ -566,14 +590,14 @@ impl Engine {
         let data_len = record.request.data_len();
         let device_ns = now.nanos_since(core::mem::replace(&mut record.since, now));
         let is_joined = core::mem::take(&mut record.is_joined);
-        let (op, task) = (record.request.op, record.task);
+        let (op, task) = (record.request.op, record.task());
         core.in_flight -= 1;
         core.joined -= u32::from(is_joined);
         if core.in_flight == 0 {
             core.busy_ns += now.nanos_since(core.busy_since);
         }
         let cgroup = core.tree.tasks[task].cgroup;
-        core.account_mut(cgroup).piece_completed(op.direction(), device_ns);
+        core.account(cgroup).piece_completed(op.direction(), device_ns);
         core.scheduler.complete(now, &core.tree, &core.requests, index, data_len);
         let record = &mut core.requests[index];
         record.stage = Stage::Ready;
@@ -607,14 +631,29 @@ impl Engine {
         let index = self.core.tree.cgroup_index(cgroup)?;
         let mut sum = Counters::default();
         if !recursive {
-            self.core.accounts.add_own(index, &mut sum);
-            self.core.throttle.add_counters(index, cgroup, &mut sum);
+            self.core.add_own_counters(index, &mut sum);
             return Some(sum);
         }
         for at in self.core.tree.subtree(index) {
             self.core.add_counters(at, &mut sum);
         }
         sum.blame.tidy();
+        Some(sum)
+    }
+
+    /// Counters of a cgroup alone, which other threads may read while the engine goes on. O(1).
+    pub fn shared_counters(&mut self, cgroup: CgroupId) -> Option<SharedCounters> {
+        let index = self.core.tree.cgroup_index(cgroup)?;
+        Some(SharedCounters::new(cgroup, self.core.accounts.shared(index)))
+    }
+
+    /// Latencies of a cgroup and all below it, with removed cgroups. O(cgroups below).
+    pub fn latencies(&self, cgroup: CgroupId) -> Option<Latencies> {
+        let index = self.core.tree.cgroup_index(cgroup)?;
+        let mut sum = Latencies::default();
+        for at in self.core.tree.subtree(index) {
+            self.core.add_latencies(at, &mut sum);
+        }
         Some(sum)
     }
 
@@ -671,7 +710,7 @@ impl Engine {
         let index = self.core.tree.cgroup_index(cgroup)?;
         let mut sum = BfqCgroupStats::default();
         for at in self.core.tree.subtree(index) {
-            sum.absorb(&self.core.scheduler.cgroup_stats(at));
+            sum.absorb(&self.core.bfq_stats(at));
         }
         Some(sum)
     }

@@ -8,4 +8,6 @@ use crate::types::CgroupId;
 pub enum Event {
     /// A removed cgroup has let its last request go; its id is stale from now on.
     CgroupReleased(CgroupId),
+    /// A cgroup was created, set otherwise, moved or removed. Told once for each such call.
+    CgroupChanged(CgroupId),
 }

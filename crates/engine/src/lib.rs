@@ -72,6 +72,8 @@ mod engine;
 mod ensure;
 mod error;
 mod event;
+mod latencies;
+mod latency;
 #[cfg_attr(not(feature = "bfq"), path = "merge/without.rs")]
 #[cfg_attr(
     not(feature = "check"),
@@ -83,6 +85,7 @@ mod reconfigure;
 mod requests;
 mod scheduler;
 pub mod settings;
+mod shared_counters;
 pub mod stats;
 mod switch_scheduler;
 mod throttle;

@@ -2,6 +2,7 @@
 
 use crate::core::Core;
 use crate::event::Event;
+use crate::latencies::Latencies;
 use crate::requests::Stage;
 use crate::stats::Counters;
 use crate::tree::ROOT;
@@ -58,15 +59,21 @@ impl Core {
         let mut at = cgroup;
         while at != ROOT && self.tree.is_done(at) {
             let id = self.tree.id(at);
-            self.scheduler.forget_cgroup(&self.tree, &self.requests, at);
+            let mut bfq = self.scheduler.forget_cgroup(&self.tree, &self.requests, at);
             // As in the kernel, what a removed cgroup did stays in its parent's sums.
-            let mut counters = Counters::default();
+            let (mut counters, mut latencies) = (Counters::default(), Latencies::default());
             self.add_counters(at, &mut counters);
+            self.add_latencies(at, &mut latencies);
+            if let Some(folded) = self.accounts.folded(at) {
+                bfq.absorb(&folded.bfq);
+            }
             let node = self.tree.remove_cgroup(at);
             self.throttle.remove_cgroup(at);
             let folded = self.accounts.folded_mut(node.parent);
-            folded.gather(&counters);
-            folded.blame.forget(|cgroup| self.tree.cgroup_index(cgroup).is_some());
+            folded.counters.gather(&counters);
+            folded.counters.blame.forget(|cgroup| self.tree.cgroup_index(cgroup).is_some());
+            folded.latencies.absorb(&latencies);
+            folded.bfq.absorb(&bfq);
             self.events.push_back(Event::CgroupReleased(id));
             at = node.parent;
         }
@@ -75,7 +82,7 @@ impl Core {
     /// Removes a request that has not been dispatched.
     pub(crate) fn withdraw(&mut self, now: Instant, index: u32) {
         let record = &self.requests[index];
-        let (task, cost, stage) = (record.task, record.cost, record.stage);
+        let (task, cost, stage) = (record.task(), record.cost, record.stage);
         let d = record.request.op.direction().index();
         match stage {
             Stage::Dispatched => panic!("a request at the device cannot be withdrawn"),

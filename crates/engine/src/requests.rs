@@ -19,7 +19,8 @@ pub(crate) enum Stage {
 /// A request and its state.
 pub(crate) struct Record {
     pub(crate) request: Request,
-    pub(crate) task: u32,
+    /// When it was submitted, in ticks; see [`Record::inside_ns`].
+    arrived: u32,
     /// Price; while it waits for a limit, the unpaid part.
     pub(crate) cost: Cost,
     pub(crate) stage: Stage,
@@ -53,7 +54,27 @@ pub(crate) struct Served {
     pub(crate) to_client_ns: u64,
 }
 
+/// A tick is 1.024 us: a wait is known to that. In 73 minutes ticks begin anew.
+const TICK_LOG2: u32 = 10;
+
+/// The tick of `now`.
+fn tick(now: Instant) -> u32 {
+    (now.as_nanos() >> TICK_LOG2) as u32
+}
+
 impl Record {
+    /// Its task.
+    #[inline]
+    pub(crate) fn task(&self) -> u32 {
+        self.request.task.index
+    }
+
+    /// Time from its submission to `now`, in nanoseconds, to about a microsecond; modulo 73 minutes.
+    #[inline]
+    pub(crate) fn inside_ns(&self, now: Instant) -> u64 {
+        u64::from(tick(now).wrapping_sub(self.arrived)) << TICK_LOG2
+    }
+
     /// Cuts a longer request after its first `bytes_max`.
     pub(crate) fn cut_to(&mut self, bytes_max: u32) {
         let extent = &mut self.request.extent;
@@ -100,18 +121,12 @@ impl Requests {
         self.0.len()
     }
 
-    /// Takes in a request of `task`.
+    /// Takes in a request.
     #[inline]
-    pub(crate) fn insert(
-        &mut self,
-        now: Instant,
-        request: &Request,
-        task: u32,
-        cost: Cost,
-    ) -> RequestId {
+    pub(crate) fn insert(&mut self, now: Instant, request: &Request, cost: Cost) -> RequestId {
         let (index, generation) = self.0.insert(Record {
             request: *request,
-            task,
+            arrived: tick(now),
             cost,
             stage: Stage::Waiting,
             cut: None,

@@ -4,8 +4,10 @@ use alloc::string::String;
 
 pub use crate::bfq::{BfqCgroupStats, BfqStats, Expiration, IdlingCause, Injection, Raising};
 pub use crate::blame::{Blame, LimitBlame};
+pub use crate::latencies::{DirectionLatencies, Latencies, WaitCause};
 pub use crate::merge::Counters as MergeCounters;
 pub use crate::merge::Refusal;
+pub use crate::shared_counters::SharedCounters;
 pub use crate::throttle::WatermarkStats;
 use crate::types::{CgroupId, Cost, Dimension, Direction, SchedulerKind};
 use crate::utilisation::Share;
@@ -75,10 +77,21 @@ impl Counters {
         self.blame.absorb(&other.blame);
     }
 
-    /// The same for those of many cgroups: O(limits that the others waited for), and after the last, blame is to be tidied.
-    pub(crate) fn gather(&mut self, other: &Counters) {
+    /// The same for those of many cgroups: O(limits that the others waited for). After the last, [`Counters::tidy`].
+    pub fn gather(&mut self, other: &Counters) {
         self.add_all_but_blame(other);
         self.blame.gather(&other.blame);
+    }
+
+    /// Adds up what was waited for the limits of one cgroup, after [`Counters::gather`]. O(n log n).
+    pub fn tidy(&mut self) {
+        self.blame.tidy();
+    }
+
+    /// Adds up what was waited for the limits of cgroups that are not there any more, as one of them, so that there are not
+    /// ever more where cgroups come and go. O(n²) of those that are left.
+    pub fn forget_limits(&mut self, is_there: impl Fn(CgroupId) -> bool) {
+        self.blame.forget(is_there);
     }
 
     fn add_all_but_blame(&mut self, other: &Counters) {

@@ -11,7 +11,7 @@ use crate::tree::ROOT;
 
 /// See [`crate::Engine::tree_stats`].
 pub(crate) fn tree_stats(core: &Core) -> Vec<CgroupStats> {
-    let Core { tree, scheduler, .. } = core;
+    let tree = &core.tree;
     let order = tree.subtree(ROOT);
     // Where a cgroup is in `order`, by index; its parent has a place before it.
     let mut places = vec![0; order.iter().max().map_or(0, |&last| last as usize + 1)];
@@ -27,7 +27,7 @@ pub(crate) fn tree_stats(core: &Core) -> Vec<CgroupStats> {
         let mut counters = Counters::default();
         let cgroup = tree.id(at);
         core.add_counters(at, &mut counters);
-        rows.push(CgroupStats { cgroup, path, counters, bfq: scheduler.cgroup_stats(at) });
+        rows.push(CgroupStats { cgroup, path, counters, bfq: core.bfq_stats(at) });
     }
     // From the last to the first, so that a cgroup has all that is below it before it is added to its parent.
     for (place, &at) in order.iter().enumerate().rev() {

@@ -8,6 +8,7 @@ mod bfq_properties;
 mod bfq_raising;
 mod blame;
 mod exports;
+mod latencies;
 mod merge;
 mod modelled_share;
 mod pieces;

@@ -1,6 +1,9 @@
 //! Counters of BFQ: for the device, and for rare events of each cgroup.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
+
+use weir_counters::Counters as Shared;
 
 use crate::merge;
 
@@ -183,15 +186,35 @@ pub(crate) enum Count {
     Refusals,
 }
 
-/// One number for each [`Count`]. A cache line: there may be 100,000 cgroups.
-type Counts = [u64; 8];
+/// One counter for each [`Count`], which other threads read. Small: there may be 100,000 cgroups.
+#[derive(Default)]
+pub(crate) struct CgroupCounts(Shared<8>);
+
+impl CgroupCounts {
+    /// What was counted, without flows that are raised now.
+    pub(crate) fn stats(&self) -> BfqCgroupStats {
+        let counts = self.0.read();
+        let of = |what: Count| counts[what as usize];
+        BfqCgroupStats {
+            time_charged_bytes: of(Count::TimeChargedBytes),
+            idling_ns: of(Count::IdlingNs),
+            injections: of(Count::Injections),
+            preemptions: of(Count::Preemptions),
+            raisings: of(Count::Raisings),
+            raised_now: 0,
+            merges: of(Count::Merges),
+            splits: of(Count::Splits),
+            refusals: of(Count::Refusals),
+        }
+    }
+}
 
 /// All counters of BFQ, of the device and of its cgroups, so that one sums to the other.
 #[derive(Default)]
 pub(crate) struct Counters {
     device: BfqStats,
     /// By cgroup, up to the largest index that counted something. Without cgroups below.
-    cgroups: Vec<Counts>,
+    cgroups: Vec<Option<Arc<CgroupCounts>>>,
 }
 
 impl Counters {
@@ -260,7 +283,7 @@ impl Counters {
     /// Counts for a cgroup. [`merge::Merging`] counts merges, splits and refusals of the device; see
     /// [`Counters::device`].
     pub(crate) fn count(&mut self, cgroup: u32, what: Count, by: u64) {
-        self.of(cgroup)[what as usize] += by;
+        self.of(cgroup).0.add(what as usize, by);
     }
 
     /// Counters of the device, with those of `merging` since the scheduler began, and `raised_now` flows raised.
@@ -275,41 +298,30 @@ impl Counters {
         self.device.merging.absorb(merging);
     }
 
-    /// Counters of a cgroup, without cgroups below it but with removed ones, and with `raised_now` of its flows
-    /// raised.
+    /// Counters of a cgroup, without cgroups below it, and with `raised_now` of its flows raised.
     pub(crate) fn cgroup(&self, cgroup: u32, raised_now: u32) -> BfqCgroupStats {
-        let counts = self.cgroups.get(cgroup as usize).copied().unwrap_or_default();
-        let of = |what: Count| counts[what as usize];
-        BfqCgroupStats {
-            time_charged_bytes: of(Count::TimeChargedBytes),
-            idling_ns: of(Count::IdlingNs),
-            injections: of(Count::Injections),
-            preemptions: of(Count::Preemptions),
-            raisings: of(Count::Raisings),
-            raised_now,
-            merges: of(Count::Merges),
-            splits: of(Count::Splits),
-            refusals: of(Count::Refusals),
-        }
+        let counts = self.cgroups.get(cgroup as usize).and_then(Option::as_ref);
+        let stats = counts.map_or_else(BfqCgroupStats::default, |counts| counts.stats());
+        BfqCgroupStats { raised_now, ..stats }
     }
 
-    /// Adds the counters of `cgroup`, which is removed, to those of `parent`.
-    pub(crate) fn fold(&mut self, cgroup: u32, parent: u32) {
-        let Some(counts) = self.cgroups.get_mut(cgroup as usize).map(core::mem::take) else {
-            return;
-        };
-        // Without counts the parent needs no room.
-        if counts != Counts::default() {
-            self.of(parent).iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
-        }
+    /// The counters of a cgroup, for others to read.
+    pub(crate) fn share(&mut self, cgroup: u32) -> Arc<CgroupCounts> {
+        Arc::clone(self.of(cgroup))
     }
 
-    fn of(&mut self, cgroup: u32) -> &mut Counts {
+    /// Removes the counters of `cgroup`, and answers them.
+    pub(crate) fn forget(&mut self, cgroup: u32) -> BfqCgroupStats {
+        let counts = self.cgroups.get_mut(cgroup as usize).and_then(Option::take);
+        counts.map_or_else(BfqCgroupStats::default, |counts| counts.stats())
+    }
+
+    fn of(&mut self, cgroup: u32) -> &Arc<CgroupCounts> {
         let index = cgroup as usize;
         if self.cgroups.len() <= index {
-            self.cgroups.resize(index + 1, Counts::default());
+            self.cgroups.resize(index + 1, None);
         }
-        &mut self.cgroups[index]
+        self.cgroups[index].get_or_insert_default()
     }
 }
 
@@ -318,24 +330,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_removed_cgroups_counts_stay_with_its_parent() {
+    fn a_removed_cgroup_leaves_its_counts_to_the_caller() {
         let mut counters = Counters::default();
         counters.expired(7, Expiration::Preempted, 0);
         counters.expired(7, Expiration::NoMoreRequests, 4096);
-        counters.fold(7, 3);
+        let read_elsewhere = counters.share(7);
+        let gone = counters.forget(7);
+        assert_eq!((gone.preemptions, gone.time_charged_bytes), (1, 4096));
         // Another cgroup may get its index.
         assert_eq!(counters.cgroup(7, 0), BfqCgroupStats::default());
-        let parent = counters.cgroup(3, 0);
-        assert_eq!((parent.preemptions, parent.time_charged_bytes), (1, 4096));
-        for (what, by) in [(Count::Merges, 2), (Count::Refusals, 3)] {
-            counters.count(9, what, by);
-        }
-        counters.fold(9, 3);
-        let parent = counters.cgroup(3, 0);
-        assert_eq!((parent.merges, parent.splits, parent.refusals), (2, 0, 3));
+        counters.count(7, Count::Merges, 2);
+        assert_eq!((counters.forget(7).merges, read_elsewhere.stats().merges), (2, 0));
         let device = counters.device(&merge::Counters::new(), 0);
         assert_eq!(device.expirations, [1, 0, 0, 0, 1]);
         assert_eq!((device.time_charges, device.time_charged_bytes), (1, 4096));
-        counters.fold(100, 3);
+        assert_eq!(counters.forget(100), BfqCgroupStats::default(), "nothing was counted of it");
     }
 }

@@ -139,7 +139,7 @@ fn candidates(
         flow::Kind::Client(client) => {
             let is_own = |at: &u32| {
                 let next = data.flows[*at].next();
-                next.is_some_and(|next| tree.tasks[requests[next].task].client == client)
+                next.is_some_and(|next| tree.tasks[requests[next].task()].client == client)
             };
             let writeback = data.flows.of(Owner::writeback(data.schedule.cgroup(at)));
             writeback.filter(is_own).filter(fits)

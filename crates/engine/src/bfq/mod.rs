@@ -34,7 +34,7 @@ mod tunables;
 mod weight_raising;
 mod wf2q;
 
-pub(crate) use self::counters::Counters;
 pub use self::counters::{BfqCgroupStats, BfqStats, Expiration, IdlingCause, Injection, Raising};
+pub(crate) use self::counters::{CgroupCounts, Counters};
 pub(crate) use self::scheduler::Bfq;
 pub use self::settings::BfqSettings;

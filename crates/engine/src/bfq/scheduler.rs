@@ -1,11 +1,12 @@
 //! Scheduler: requests in and out, in the order in which the parts of BFQ have a say.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use core::num::NonZeroU32;
 
 use super::budget::Expiry;
 use super::coalescing::CoalescedRun;
-use super::counters::{BfqCgroupStats, BfqStats, Counters};
+use super::counters::{BfqCgroupStats, BfqStats, CgroupCounts, Counters};
 use super::data::{BfqData, prio_of};
 use super::destage::Destage;
 use super::flow::Owner;
@@ -89,6 +90,11 @@ impl Bfq {
     /// Counters of one cgroup, without those below it.
     pub(crate) fn cgroup_stats(&self, cgroup: u32) -> BfqCgroupStats {
         self.data.counters.cgroup(cgroup, self.data.schedule.raised_of(cgroup))
+    }
+
+    /// Counters of a cgroup, for other threads to read.
+    pub(crate) fn share_counts(&mut self, cgroup: u32) -> Arc<CgroupCounts> {
+        self.data.counters.share(cgroup)
     }
 
     /// Gives the counters to the next scheduler.
@@ -396,7 +402,7 @@ impl Bfq {
         }
         self.data.schedule.charge_flow(at, charge);
         let record = &requests[index];
-        let (request, task) = (&record.request, record.task);
+        let (request, task) = (&record.request, record.task());
         let tunables = self.data.device.tunables();
         let flow = self.data.flows.dispatch(self.data.now, at, index, record.since, tunables);
         flow.start.serve(self.data.now);
@@ -540,7 +546,7 @@ impl Bfq {
     fn own_flow(&mut self, tree: &Tree, requests: &Requests, index: u32, owner: Owner) -> u32 {
         let own_flow = self.data.flows.of(owner);
         own_flow.unwrap_or_else(|| {
-            let cgroup = tree.tasks[requests[index].task].cgroup;
+            let cgroup = tree.tasks[requests[index].task()].cgroup;
             self.open(tree, requests, owner, cgroup)
         })
     }
@@ -626,14 +632,19 @@ impl Bfq {
         self.close(tree, requests, Owner::client(client));
     }
 
-    /// Removes a cgroup with nothing below it.
-    pub(crate) fn forget_cgroup(&mut self, tree: &Tree, requests: &Requests, cgroup: u32) {
-        let parent = tree.cgroups[cgroup].parent;
-        self.data.counters.fold(cgroup, parent);
-        self.destage.cgroup_removed(cgroup, parent);
+    /// Removes a cgroup with nothing below it. Answers what was counted of it.
+    pub(crate) fn forget_cgroup(
+        &mut self,
+        tree: &Tree,
+        requests: &Requests,
+        cgroup: u32,
+    ) -> BfqCgroupStats {
+        let stats = self.data.counters.forget(cgroup);
+        self.destage.cgroup_removed(cgroup, tree.cgroups[cgroup].parent);
         self.close(tree, requests, Owner::writeback(cgroup));
         self.data.schedule.forget_group(cgroup);
         self.merger.remove_group(cgroup);
+        stats
     }
 }
 

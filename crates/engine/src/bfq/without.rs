@@ -10,10 +10,11 @@ mod counters;
 mod settings;
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use core::num::NonZeroU32;
 
-pub(crate) use self::counters::Counters;
 pub use self::counters::{BfqCgroupStats, BfqStats, Expiration, IdlingCause, Injection, Raising};
+pub(crate) use self::counters::{CgroupCounts, Counters};
 pub use self::settings::BfqSettings;
 use crate::requests::{Arriving, Requests};
 use crate::tree::Tree;
@@ -45,7 +46,7 @@ never! {
     complete(Instant, &Tree, &Requests, u32, u32);
     deadline() -> Option<Instant>;
     forget(&Tree, &Requests, u32);
-    forget_cgroup(&Tree, &Requests, u32);
+    forget_cgroup(&Tree, &Requests, u32) -> BfqCgroupStats;
     handle_timeout(Instant, &Tree, &Requests);
     insert(Instant, &mut Tree, &mut Requests, Arriving<'_>);
     len() -> u32;
@@ -57,6 +58,7 @@ never! {
     reprioritize_writeback(&Tree, u32);
     review_policies(Instant, &Tree);
     set_depth(NonZeroU32);
+    share_counts(u32) -> Arc<CgroupCounts>;
     set_tunables(&BfqSettings);
     stats() -> BfqStats;
     take_device_from(&Tree, &Requests, u32);

@@ -7,15 +7,16 @@ mod round_robin;
 
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::sync::Arc;
 use core::num::NonZeroU32;
 
 use self::round_robin::RoundRobin;
-use crate::bfq::{Bfq, BfqCgroupStats, BfqSettings, BfqStats, Counters};
+use crate::bfq::{Bfq, BfqCgroupStats, BfqSettings, BfqStats, CgroupCounts, Counters};
 use crate::config::Config;
 use crate::merge;
 use crate::requests::{Arriving, Requests};
 use crate::tree::Tree;
-use crate::types::{Instant, SchedulerKind};
+use crate::types::{Instant, SchedulerKind, TaskId};
 
 /// The scheduler of an engine, and the counters of BFQ while another is active.
 pub(crate) struct Scheduler {
@@ -223,20 +224,20 @@ impl Scheduler {
         tree: &mut Tree,
         requests: &mut Requests,
         index: u32,
-        to: u32,
+        to: TaskId,
     ) {
-        let from = requests[index].task;
+        let from = requests[index].task();
         // Without flows a request stays in its place.
-        let moves = self.coalesces() || from != to;
+        let moves = self.coalesces() || from != to.index;
         if moves {
             self.remove(tree, requests, from, index);
         }
         let record = &mut requests[index];
-        record.task = to;
+        record.request.task = to;
         record.request.sync = true;
         let request = record.request;
         if moves {
-            self.insert(now, tree, requests, Arriving { request: &request, task: to, index });
+            self.insert(now, tree, requests, Arriving { request: &request, task: to.index, index });
         }
     }
 
@@ -263,14 +264,25 @@ impl Scheduler {
         }
     }
 
-    /// Removes a cgroup without clients below it. Its counters stay with its parent.
-    pub(crate) fn forget_cgroup(&mut self, tree: &Tree, requests: &Requests, cgroup: u32) {
-        if let Some(counters) = &mut self.retired {
-            counters.fold(cgroup, tree.cgroups[cgroup].parent);
+    /// Removes a cgroup without clients below it. Answers what BFQ had counted of it.
+    pub(crate) fn forget_cgroup(
+        &mut self,
+        tree: &Tree,
+        requests: &Requests,
+        cgroup: u32,
+    ) -> BfqCgroupStats {
+        match (&mut self.policy, &mut self.retired) {
+            (Policy::Bfq(bfq), _) => bfq.forget_cgroup(tree, requests, cgroup),
+            (Policy::RoundRobin(_), Some(counters)) => counters.forget(cgroup),
+            (Policy::RoundRobin(_), None) => BfqCgroupStats::default(),
         }
+    }
+
+    /// The counters of BFQ for a cgroup, for other threads to read, whichever scheduler is active.
+    pub(crate) fn share_counts(&mut self, cgroup: u32) -> Arc<CgroupCounts> {
         match &mut self.policy {
-            Policy::RoundRobin(_) => {}
-            Policy::Bfq(bfq) => bfq.forget_cgroup(tree, requests, cgroup),
+            Policy::Bfq(bfq) => bfq.share_counts(cgroup),
+            Policy::RoundRobin(_) => self.retired.get_or_insert_default().share(cgroup),
         }
     }
 

@@ -96,7 +96,7 @@ impl Throttle {
         if arrival == Arrival::Queued {
             self.note_part_paid(cx, cgroup, direction);
         }
-        self.cgroups[cgroup].account_mut().throttled(throttled_by);
+        self.cgroups[cgroup].account().throttled(throttled_by);
         match holder {
             Some(holder) => {
                 self.tasks[task].waits_mut(direction, throttled_by).throttled += 1;
@@ -180,7 +180,7 @@ impl Throttle {
         let record = &cx.requests[index];
         let direction = record.request.op.direction();
         let unpaid = match record.stage {
-            Stage::Waiting => self.nearest_limit(cx.tree.tasks[record.task].cgroup, direction),
+            Stage::Waiting => self.nearest_limit(cx.tree.tasks[record.task()].cgroup, direction),
             Stage::DispatchedToParent(holder) => self.parent_limit(holder, direction),
             Stage::Ready | Stage::Dispatched => return,
         };
@@ -238,7 +238,7 @@ impl Throttle {
 
     /// Marks the request in slot `index` as past every limit.
     pub(crate) fn pass(&mut self, cx: &mut Context<'_>, index: u32) {
-        let cgroup = cx.tree.tasks[cx.requests[index].task].cgroup;
+        let cgroup = cx.tree.tasks[cx.requests[index].task()].cgroup;
         self.pass_from(cx, cgroup, index);
     }
 

@@ -1,6 +1,7 @@
 //! Throttle state of one cgroup: its limits, their limiters, and what waits at them.
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use core::mem::offset_of;
 
 use crate::throttle::account::WaitAccount;
@@ -20,7 +21,9 @@ use crate::types::{Cost, Dimension, Direction, Instant, LimiterKind, Limits, Res
 pub(super) struct CgroupThrottle {
     directions: [PerDirection; 2],
     /// Waits of its requests, once one has waited.
-    account: Option<Box<WaitAccount>>,
+    account: Option<Arc<WaitAccount>>,
+    /// Whether what throttled requests need has been allocated.
+    is_materialised: bool,
     /// The limiter of both directions together, where there is one; each direction has a limiter of its own then.
     pub(super) rw_limit: Option<Box<RwLimit>>,
     /// None without limits.
@@ -78,6 +81,7 @@ impl CgroupThrottle {
         CgroupThrottle {
             directions: Direction::BOTH.map(dir),
             account: None,
+            is_materialised: false,
             rw_limit: None,
             limits: None,
         }
@@ -99,17 +103,18 @@ impl CgroupThrottle {
         self.limits = (limits != Limits::default()).then(|| Box::new(limits));
     }
 
-    /// Waits counted here, if there were any.
-    pub(super) fn account(&self) -> Option<&WaitAccount> {
-        self.account.as_deref()
-    }
-
+    /// Where waits are counted, of a request that waits or has waited.
     #[inline]
-    pub(super) fn account_mut(&mut self) -> &mut WaitAccount {
-        if self.account.is_none() {
+    pub(super) fn account(&mut self) -> &WaitAccount {
+        if !self.is_materialised {
             self.materialise();
         }
         self.account.get_or_insert_default()
+    }
+
+    /// The same, for other threads to read.
+    pub(super) fn share_account(&mut self) -> Arc<WaitAccount> {
+        Arc::clone(self.account.get_or_insert_default())
     }
 
     /// Allocates the state of throttled requests in one go, with the limiters beside it. The hot state then lies
@@ -124,6 +129,7 @@ impl CgroupThrottle {
             }
         }
         self.account.get_or_insert_default();
+        self.is_materialised = true;
     }
 
     /// Queue of `direction`, allocated on first use.

@@ -42,7 +42,7 @@ fn check_lists(throttle: &mut Throttle, cx: &mut Context<'_>) -> Result<(), Stri
             let mut walked: Vec<u32> = list.iter(cx.requests).collect();
             walked.sort_unstable();
             let waiting = cx.requests.iter().filter(|(_, record)| {
-                record.task == task
+                record.task() == task
                     && record.stage == Stage::Waiting
                     && record.request.op.direction() == direction
             });
@@ -83,7 +83,7 @@ fn check_instalments(throttle: &Throttle, cx: &Context<'_>) -> Result<(), String
             format!("request {index} is {:?}, part paid, and owes {:?}", record.stage, record.cost)
         })?;
         part_paid[direction.index()].add(whole.less(record.cost));
-        let mut at = cx.tree.tasks[record.task].cgroup;
+        let mut at = cx.tree.tasks[record.task()].cgroup;
         loop {
             let node = &throttle.cgroups[at];
             ensure(node.dir(direction).has_part_paid, || {

@@ -59,7 +59,7 @@ impl Throttle {
     /// Restarts the measure of service to others: the rest of the request waits behind what is served from now on.
     #[inline(never)]
     fn go_on_waiting(&mut self, cx: &mut Context<'_>, index: u32, direction: Direction) {
-        let task = &cx.tree.tasks[cx.requests[index].task];
+        let task = &cx.tree.tasks[cx.requests[index].task()];
         let served = self.served_so_far(task.cgroup, task.client, direction);
         cx.requests[index].served_before = served.unwrap_or_default();
     }
@@ -126,6 +126,8 @@ impl Throttle {
         // An instalment may owe nothing here.
         let turn = (cost.ios == 0).then(|| self.time_of_turn(cgroup, direction, cost));
         let record = &cx.requests[index];
+        // Each instalment has waited by itself, and the request in all.
+        let held_ns = owed.map(|_| record.inside_ns(cx.now));
         let client = self.clients[client].dir_mut(direction);
         let node = &mut self.cgroups[cgroup];
         let dir = node.dir_mut(direction);
@@ -140,11 +142,16 @@ impl Throttle {
         client.served_ns = client.served_ns.wrapping_add(time);
         limiter.served_ns = limiter.served_ns.wrapping_add(time);
         let dimension = dir.throttled_by;
-        let account = node.account_mut();
+        let account = node.account();
         account.waited_for_others(direction, others);
         account.waited(dimension, waited - others);
+        match (payment.is_last, held_ns) {
+            (false, _) => {}
+            (true, None) => account.passed(direction, true, waited - others, others),
+            (true, Some(held_ns)) => account.passed(direction, true, held_ns, 0),
+        }
         if waited > 0 {
-            self.tasks[record.task].waits_mut(direction, dimension).wait_ns += waited;
+            self.tasks[record.task()].waits_mut(direction, dimension).wait_ns += waited;
         }
     }
 
@@ -201,7 +208,7 @@ impl Throttle {
         let waited = boundary.nanos_since(record.since);
         record.since = record.since.max(boundary);
         let before = record.served_before;
-        let task_index = record.task;
+        let task_index = record.task();
         let task = &cx.tree.tasks[task_index];
         let (client, own) = (task.client, task.cgroup);
         let is_nearest = self.nearest_limit(own, direction) == cgroup;
@@ -219,8 +226,14 @@ impl Throttle {
             self.tell_other_direction(cgroup, direction, cost, is_nearest.then_some((client, own)));
         }
         let whose = cx.tree.id(cgroup);
-        let account = self.cgroups[own].account_mut();
+        let held_ns = payment.owed.map(|_| cx.requests[index].inside_ns(boundary));
+        let account = self.cgroups[own].account();
         account.waited_for_others(direction, others);
+        match (payment.is_last, held_ns) {
+            (false, _) => {}
+            (true, None) => account.passed(direction, cgroup == own, waited - others, others),
+            (true, Some(held_ns)) => account.passed(direction, cgroup == own, held_ns, 0),
+        }
         if cgroup == own {
             account.waited(dimension, waited - others);
         } else {

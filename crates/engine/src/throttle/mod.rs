@@ -42,15 +42,17 @@ mod timers;
 mod token;
 mod watermark;
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+pub(crate) use account::WaitAccount;
 pub(crate) use admit::Admission;
 pub use limits_error::LimitsError;
 pub use watermark::WatermarkStats;
 
 use crate::price::Prices;
 use crate::requests::Requests;
-use crate::stats::{Charge, Counters, TaskStats};
+use crate::stats::{Charge, TaskStats};
 use crate::throttle::cgroup::CgroupThrottle;
 use crate::throttle::client::{ClientThrottle, TaskThrottle};
 use crate::throttle::limiter::{Arrival, Verdict};
@@ -58,7 +60,7 @@ use crate::throttle::slice::SliceQueues;
 use crate::throttle::watermark::{LimitTime, Watermarks};
 use crate::tree::Slots;
 use crate::tree::{List, NO_CGROUP, NO_INDEX, ROOT, Tree};
-use crate::types::{CgroupId, Cost, Dimension, Direction, Instant, Limits, Watermark};
+use crate::types::{Cost, Dimension, Direction, Instant, Limits, Watermark};
 use crate::utilisation::Share;
 
 /// Limits of all cgroups, and the requests that wait for them.
@@ -205,18 +207,12 @@ impl Throttle {
         self.tasks[task].stats()
     }
 
-    /// Adds what was counted of `cgroup`, whose id is `own`; blame is to be tidied after the last one.
-    pub(crate) fn add_counters(&self, cgroup: u32, own: CgroupId, counters: &mut Counters) {
-        if let Some(account) = self.cgroups[cgroup].account() {
-            account.add_to(own, counters);
-        }
-    }
-
-    /// Allocates what requests of `cgroup` need that wait, where a limit is on their path.
-    pub(crate) fn materialise(&mut self, cgroup: u32) {
+    /// Allocates what requests of `cgroup` need, where a limit is on their path. Answers where their waits are counted.
+    pub(crate) fn open_account(&mut self, cgroup: u32) -> Arc<WaitAccount> {
         if Direction::BOTH.iter().any(|&direction| self.is_limited(cgroup, direction)) {
-            self.cgroups[cgroup].account_mut();
+            self.cgroups[cgroup].account();
         }
+        self.cgroups[cgroup].share_account()
     }
 
     /// Whether a limit is on the path of requests in `cgroup`.

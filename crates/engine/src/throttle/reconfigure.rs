@@ -111,7 +111,7 @@ impl Throttle {
     pub(crate) fn withdraw_waiting(&mut self, cx: &mut Context<'_>, index: u32) -> Option<Cost> {
         let paid = cx.requests[index].is_part_paid.then(|| self.end_instalments(cx, index));
         let record = &cx.requests[index];
-        let (task, direction, stage) = (record.task, record.request.op.direction(), record.stage);
+        let (task, direction, stage) = (record.task(), record.request.op.direction(), record.stage);
         self.throttled -= 1;
         match stage {
             Stage::DispatchedToParent(holder) => {

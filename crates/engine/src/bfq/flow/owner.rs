@@ -40,7 +40,7 @@ impl Owner {
     #[inline(always)]
     pub(crate) fn of(tree: &Tree, requests: &Requests, index: u32) -> Owner {
         let record = &requests[index];
-        Owner::of_task(&tree.tasks[record.task], &record.request)
+        Owner::of_task(&tree.tasks[record.task()], &record.request)
     }
 
     /// Owner of the flow for a request of `task`.

@@ -257,7 +257,7 @@ impl Throttle {
             // Requests further up are older.
             let mut older = self.slices.all(cx.requests, at, direction);
             older.retain(|&index| {
-                let task = cx.requests[index].task;
+                let task = cx.requests[index].task();
                 cx.tree.is_within(cx.tree.tasks[task].cgroup, cgroup)
             });
             for &index in &older {
