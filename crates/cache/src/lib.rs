@@ -332,6 +332,11 @@ impl Cache {
 
     // About itself.
 
+    /// The same of all owners that there ever were. O(owners).
+    pub fn all_stats(&self) -> impl Iterator<Item = (CgroupId, OwnerStats)> {
+        self.ledger.all_stats()
+    }
+
     /// Levels and counters of an owner.
     pub fn stats(&self, owner: CgroupId) -> OwnerStats {
         self.ledger.stats(owner)

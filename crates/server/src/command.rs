@@ -8,17 +8,17 @@ use weir_engine::{
 use weir_nbd::ExportId;
 use weir_text::BfqError;
 
-use crate::device::{Arrived, Greeting};
+use crate::device::{Arrived, DeviceReport, Greeting};
 use crate::exports::ExportPlace;
 use crate::status::DeviceStatus;
 
 /// A command for one device thread. Each is carried out between two turns of its loop.
 #[derive(Debug)]
 pub enum Command {
-    /// Tell how it is.
+    /// Tell how it is, but for what is read without its thread.
     Status {
         /// Gets the answer.
-        reply: oneshot::Sender<DeviceStatus>,
+        reply: oneshot::Sender<DeviceReport>,
     },
     /// Tell how one cgroup and the device are set: a status with nothing but settings, and with this cgroup alone, if it is
     /// there. O(depth), where a status is O(cgroups).

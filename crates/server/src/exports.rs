@@ -9,6 +9,7 @@ use weir_nbd::{Denial, Export, ExportId, Exports, Features};
 
 use crate::access::Access;
 use crate::seats::{NoSeat, Seat};
+use crate::view::ExportCounters;
 
 /// Number of a device, which no other has while the server runs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -28,6 +29,8 @@ pub(crate) struct Served {
     pub(crate) connections_max: u32,
     /// Limits of each of its clients.
     pub(crate) client_max: PerDimension,
+    /// What its clients have had.
+    pub(crate) counters: Arc<ExportCounters>,
 }
 
 /// Where connections to an export belong, as the thread of its device knows it.

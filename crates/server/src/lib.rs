@@ -23,11 +23,14 @@ pub mod status;
 pub mod tenants;
 pub mod tls;
 mod unix_socket;
+mod view;
 mod vsock;
 
 pub use change::{ApplyError, Changes, Grown};
 pub use command::{Applied, Command, SetError, Setting};
-pub use device::{Arrived, Cut, DeviceError, DeviceHandle, Gone, Greeting, Heartbeat, Peer};
+pub use device::{
+    Arrived, Cut, DeviceError, DeviceHandle, DeviceReport, Gone, Greeting, Heartbeat, Peer,
+};
 pub use exports::ExportPlace;
 pub use front::Listener;
 pub use sandbox::{Allowed, SandboxError};

@@ -25,7 +25,7 @@ use crate::presence::Presence;
 use crate::registry::{Registry, Tables};
 use crate::sandbox::{Allowed, Sandbox, SandboxError};
 use crate::seats::Seats;
-use crate::status::ListenersStatus;
+use crate::status::{ExportStatus, ListenersStatus};
 use crate::tls::{CertificateError, CertificateFiles, CurrentCertificates, Tls};
 use crate::unix_socket::{BindError, BoundSocket, SocketFile, bind_unix};
 use crate::vsock;
@@ -317,6 +317,29 @@ impl Running {
             Ok(Err(_)) => Heartbeat::Ended,
             Err(_) => Heartbeat::Silent,
         }
+    }
+
+    /// What clients of each export have had, by the names of these. O(exports).
+    pub fn exports(&self) -> Vec<ExportStatus> {
+        let tables = self.shared.registry.tables();
+        let exports = tables.exports.iter().map(|served| ExportStatus {
+            export: served.nbd.name.clone(),
+            device: tables
+                .device(served.device)
+                .map(|device| device.name.clone())
+                .unwrap_or_default(),
+            cgroup: served.cgroup.to_string(),
+            ..served.counters.status()
+        });
+        let mut exports: Vec<ExportStatus> = exports.collect();
+        exports.sort_by(|one, other| one.export.cmp(&other.export));
+        exports
+    }
+
+    /// Remembers latencies of exports as they are now, from which those of the last seconds are counted.
+    pub fn sample_exports(&self) {
+        let tables = self.shared.registry.tables();
+        tables.exports.iter().for_each(|served| served.counters.sample());
     }
 
     /// How the listeners are.

@@ -1,13 +1,19 @@
 //! Status of a running server; the JSON of the control socket, with stable names.
 
 mod bfq;
+mod export;
+mod latency;
 mod sandbox;
 mod writeback;
+
+use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::bfq::{BfqCgroupStatus, BfqStatus};
+pub use self::export::ExportStatus;
+pub use self::latency::{Latency, LatencyByCause, LatencyByDirection, Percentiles};
 pub use self::sandbox::{LandlockStatus, MissingStatus, SandboxStatus};
 pub use self::writeback::{CacheStatus, WritebackStatus};
 
@@ -29,6 +35,9 @@ pub struct Status {
     pub sandbox: SandboxStatus,
     /// One for each device, in the order of the configuration.
     pub devices: Vec<DeviceStatus>,
+    /// One for each export, in the order of their names.
+    #[serde(default)]
+    pub exports: Vec<ExportStatus>,
 }
 
 /// All listeners of a server.
@@ -179,6 +188,12 @@ pub struct CgroupStatus {
     /// without a write-back cache it is the sum of all of that.
     #[serde(default)]
     pub inside_ns: u64,
+    /// Time inside the engine: from the arrival of a request to its completion by the device.
+    #[serde(default, skip_serializing_if = "LatencyByDirection::is_empty")]
+    pub latency: LatencyByDirection,
+    /// The same by what requests waited for.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub latency_by_cause: LatencyByCause,
     /// What the scheduler `bfq` has done for it.
     #[serde(default)]
     pub bfq: BfqCgroupStatus,

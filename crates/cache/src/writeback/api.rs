@@ -381,6 +381,11 @@ impl Writeback {
         self.owners.find(owner).map(|index| self.owners.stats(index)).unwrap_or_default()
     }
 
+    /// The same of all owners that there ever were. O(owners).
+    pub fn all_stats(&self) -> impl Iterator<Item = (CgroupId, OwnerStats)> {
+        self.owners.all_stats()
+    }
+
     /// Bytes of all blocks that are dirty or being written back.
     pub fn dirty_bytes(&self) -> u64 {
         self.owners.blocks * BLOCK_BYTES

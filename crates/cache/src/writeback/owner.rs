@@ -222,6 +222,10 @@ impl Owners {
         self.left() <= self.blocks_max / 6
     }
 
+    pub(super) fn all_stats(&self) -> impl Iterator<Item = (CgroupId, OwnerStats)> {
+        self.by_cgroup.iter().map(|(&cgroup, &index)| (cgroup, self.stats(index)))
+    }
+
     pub(super) fn stats(&self, index: u32) -> OwnerStats {
         let owner = self.get(index);
         OwnerStats {

@@ -76,7 +76,8 @@ async fn left_to_do(device: &DeviceHandle) -> Option<u64> {
         return Some(0);
     }
     match tokio::time::timeout(LOOK_EVERY, status).await {
-        Ok(Ok(status)) => {
+        Ok(Ok(report)) => {
+            let status = report.status;
             let requests = u64::from(status.in_flight) + u64::from(status.ready + status.throttled);
             Some(requests + status.cache.map_or(0, |cache| cache.dirty_bytes))
         }

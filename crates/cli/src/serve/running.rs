@@ -94,6 +94,8 @@ pub(super) fn serve(
             Arc::clone(&control),
             guard,
         ));
+        let sampled = Arc::clone(&control);
+        let sampler = tokio::spawn(async move { sampled.keep_sampling().await });
         manager::ready(&serving(&running.config().await));
         let watch = tokio::spawn(manager::watch(Arc::clone(&running)));
         let why = loop {
@@ -140,6 +142,7 @@ pub(super) fn serve(
         };
         extend.abort();
         watch.abort();
+        sampler.abort();
         // Ends it before the runtime does, so that its socket is gone when the process is.
         api.abort();
         let _ = api.await;

@@ -75,6 +75,7 @@ mod tests {
             generation: String::new(),
             listeners: Default::default(),
             sandbox: Default::default(),
+            exports: Vec::new(),
             devices: vec![device],
         };
         let expected = "

@@ -492,7 +492,12 @@ fn tables(
                 _ => {
                     let id = known.map(|served| served.nbd.id);
                     let id = id.unwrap_or_else(|| ExportId(running.next_id()));
-                    open::serve(new, export, id, (handle.id, handle.facts())).map(Arc::new)
+                    let mut served = open::serve(new, export, id, (handle.id, handle.facts()))?;
+                    // Another device's thread counts for itself.
+                    if let Some(known) = known.filter(|known| known.device == served.device) {
+                        served.counters = Arc::clone(&known.counters);
+                    }
+                    Ok(Arc::new(served))
                 }
             }
         })

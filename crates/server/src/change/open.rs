@@ -1,5 +1,6 @@
 //! Devices opened, and what clients are told of their exports.
 
+use std::sync::Arc;
 use tracing::info;
 use weir_config::{Backend as Source, BlockSize, Config, DeviceConfig, Direct, ExportConfig};
 use weir_disk::DiskModel;
@@ -111,6 +112,7 @@ pub(super) fn serve(
         start: export.range.start,
         connections_max: export.max_connections.unwrap_or(of_export),
         client_max: export.client_max,
+        counters: Arc::default(),
     })
 }
 

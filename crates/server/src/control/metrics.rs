@@ -357,6 +357,7 @@ mod tests {
             ..DeviceStatus::default()
         };
         let status = Status {
+            exports: Vec::new(),
             version: "1".into(),
             uptime_secs: 1,
             listeners: Default::default(),

@@ -21,13 +21,18 @@ use super::tenants::reload_lines;
 use super::token::Tokens;
 use crate::change::Changes;
 use crate::command::{Applied, Command, SetError, Setting};
-use crate::device::DeviceHandle;
-use crate::status::{CgroupStatus, DeviceStatus, ListenersStatus, SandboxStatus, Status};
+use crate::device::{DeviceHandle, DeviceReport};
+use crate::status::{
+    CgroupStatus, DeviceStatus, ExportStatus, ListenersStatus, SandboxStatus, Status,
+};
 use crate::tenants::{Edit, Tenants, TenantsError};
 
 /// How long a device thread may take to answer. It answers between two turns of its loop, so within milliseconds;
 /// one that does not in this time hangs in the kernel, and people should hear of it rather than wait.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+
+/// Recent latencies are those since one to two such times.
+const SAMPLE_EVERY: Duration = Duration::from_secs(5);
 /// How long a change may wait for those before it: for three that ask a device that hangs.
 const TURN_WITHIN: Duration = Duration::from_secs(6);
 /// Names among which the nearest is looked for.
@@ -43,6 +48,12 @@ pub trait Target: Send + Sync + 'static {
     }
     /// Hands it a command; false when the thread has ended.
     fn send(&self, command: Command) -> bool;
+    /// The whole status, from what the thread has told of it.
+    fn complete(&self, report: DeviceReport) -> DeviceStatus {
+        report.status
+    }
+    /// Remembers latencies as they are now, from which those of the last seconds are counted.
+    fn sample(&self) {}
 }
 
 impl Target for DeviceHandle {
@@ -57,12 +68,26 @@ impl Target for DeviceHandle {
     fn send(&self, command: Command) -> bool {
         DeviceHandle::send(self, command).is_ok()
     }
+
+    fn complete(&self, report: DeviceReport) -> DeviceStatus {
+        self.board.look().device_status(report)
+    }
+
+    fn sample(&self) {
+        self.board.look().sample();
+    }
 }
 
 /// A server as the control API sees it.
 pub trait Host<T>: Send + Sync + 'static {
     /// Its devices, as they are now.
     fn devices(&self) -> Vec<T>;
+    /// Its exports, as they are now.
+    fn exports(&self) -> Vec<ExportStatus> {
+        Vec::new()
+    }
+    /// Remembers latencies of exports, as [`Target::sample`] those of a device.
+    fn sample_exports(&self) {}
     /// How its listeners are.
     fn listeners(&self) -> ListenersStatus {
         ListenersStatus::default()
@@ -84,6 +109,14 @@ pub trait Host<T>: Send + Sync + 'static {
 impl Host<DeviceHandle> for Arc<Tenants> {
     fn devices(&self) -> Vec<DeviceHandle> {
         self.running().devices()
+    }
+
+    fn exports(&self) -> Vec<ExportStatus> {
+        self.running().exports()
+    }
+
+    fn sample_exports(&self) {
+        self.running().sample_exports();
     }
 
     fn listeners(&self) -> ListenersStatus {
@@ -231,8 +264,23 @@ impl<T: Target> Control<T> {
             generation,
             listeners: self.host.listeners(),
             sandbox: self.host.sandbox(),
-            devices: ask(&devices, |reply| Command::Status { reply }).await?,
+            devices: statuses(&devices).await?,
+            exports: self.host.exports(),
         })
+    }
+
+    /// Remembers latencies as they are now; called every [`SAMPLE_EVERY`]. O(cgroups that were used).
+    fn sample(&self) {
+        self.devices().all().into_iter().for_each(Target::sample);
+        self.host.sample_exports();
+    }
+
+    /// Keeps the latencies of the last seconds known. Returns never.
+    pub async fn keep_sampling(&self) {
+        loop {
+            tokio::time::sleep(SAMPLE_EVERY).await;
+            self.sample();
+        }
     }
 
     /// Whether every device thread answers. O(devices).
@@ -405,7 +453,7 @@ impl<T: Target> Devices<T> {
         };
         let hint = match elsewhere {
             Some(device) => format!("it is on device {:?}; {create} here", device.device),
-            None => match ask(devices, |reply| Command::Status { reply }).await {
+            None => match statuses(devices).await {
                 Ok(found) => {
                     // With very many names, a search for the nearest takes too long.
                     let known = found.iter().flat_map(|device| &device.cgroups).take(NEAREST_MAX);
@@ -483,6 +531,12 @@ impl<T: Target> Devices<T> {
 }
 
 /// Asks all of `devices` at once; answers are in their order.
+async fn statuses<T: Target>(devices: &[&T]) -> Result<Vec<DeviceStatus>, Refused> {
+    let reports = ask(devices, |reply| Command::Status { reply }).await?;
+    let pairs = devices.iter().zip(reports);
+    Ok(pairs.map(|(device, report)| device.complete(report)).collect())
+}
+
 async fn ask<T: Target, R>(
     devices: &[&T],
     make: impl Fn(oneshot::Sender<R>) -> Command,

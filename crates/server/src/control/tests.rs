@@ -3,6 +3,7 @@
 #[path = "../../../text/tests/shared/texts.rs"]
 mod texts;
 
+use crate::device::DeviceReport;
 use std::sync::{Arc, Mutex};
 
 use weir_engine::{Path, PerDimension};
@@ -59,7 +60,10 @@ fn cgroup(path: &str) -> CgroupStatus {
 
 fn keep(device: &mut DeviceStatus, command: Command) {
     match command {
-        Command::Status { reply } => drop(reply.send(device.clone())),
+        Command::Status { reply } => {
+            let status = device.clone();
+            drop(reply.send(DeviceReport { status, ..DeviceReport::default() }));
+        }
         Command::Settings { cgroup: path, reply } => {
             let mut device = device.clone();
             device.cgroups.retain(|cgroup| cgroup.cgroup == path.as_str());

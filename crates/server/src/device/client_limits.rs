@@ -1,6 +1,7 @@
 //! Limits of single clients: a cgroup for each client of an export with `client_max`, below the export's, from its first
 //! connection to its last.
 
+use std::sync::Arc;
 use tracing::warn;
 use weir_config::CLIENT_PREFIX;
 use weir_engine::{
@@ -134,8 +135,9 @@ impl Reactor {
         let (member, _) =
             io.clients.join(&mut self.engine, now, connection.peer, &joining, quota)?;
         bound.member = member.after(before);
-        let waits = std::mem::take(&mut connection.waits);
-        io.waits.entry(before.counted_in()).or_default().absorb(&waits);
+        connection.waits.disconnected();
+        connection.waits = Arc::clone(io.published.waits_of(member.counted_in()));
+        connection.waits.connected();
         io.clients.leave(&mut self.engine, now, before);
         let serial = connection.serial;
         for (_, pending) in io.requests.iter_mut() {
@@ -159,7 +161,7 @@ impl DeviceIo {
         if let Origin::Client(client) = origin
             && let Some((former, inside_ns)) = client.left_former(now.as_nanos())
         {
-            self.waits.entry(former).or_default().inside_ns += inside_ns;
+            self.published.waits_of(former).note_inside(inside_ns);
         }
     }
 }

@@ -240,6 +240,7 @@ impl Clients {
         self.account.held(memory)
     }
 
+    #[cfg(test)]
     /// Connections of each cgroup itself.
     pub(super) fn connections(&self) -> BTreeMap<CgroupId, u32> {
         let mut counts = BTreeMap::new();

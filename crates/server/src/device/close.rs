@@ -96,17 +96,14 @@ impl Reactor {
         let connection = &mut self.io.connections[key];
         if let Some(bound) = connection.bound {
             let member = bound.member;
-            self.io.waits.entry(member.counted_in()).or_default().absorb(&connection.waits);
+            connection.waits.disconnected();
+            connection.export_counters.disconnected();
             for task in member.tasks() {
                 while let Some(request) = self.engine.withdraw_next(now, task) {
                     self.io.forget_withdrawn(request.tag as usize);
                 }
             }
-            let limit = self.io.clients.leave(&mut self.engine, now, member);
-            // As in the engine, what a client with a limit has waited for stays in the sums of the cgroup above.
-            if let Some(waits) = limit.and_then(|limit| self.io.waits.remove(&limit)) {
-                self.io.waits.entry(member.cgroup).or_default().absorb(&waits);
-            }
+            self.io.clients.leave(&mut self.engine, now, member);
             self.io.presence.leave();
         }
         self.io.backpressure.note_released();

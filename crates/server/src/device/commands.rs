@@ -16,7 +16,7 @@ impl Reactor {
         // A dropped reply means that the answer is not waited for any more.
         match command {
             Command::Status { reply } => {
-                self.io.status_waiters.push_back(reply);
+                self.io.status_waiters.push(reply);
                 self.io.is_busy = true;
             }
             Command::Settings { cgroup, reply } => drop(reply.send(self.settings(now, &cgroup))),

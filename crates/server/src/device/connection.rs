@@ -1,6 +1,8 @@
 //! One connection: what it has sent, what it waits for, what it is owed.
 
+use crate::view::ExportCounters;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use weir_nbd::{Command, ExportId, Session};
 use weir_uring::{IoBuf, Message, ReceivedBuf, Socket};
@@ -8,7 +10,7 @@ use weir_uring::{IoBuf, Message, ReceivedBuf, Socket};
 use super::DeviceHandle;
 use super::clients::{Member, Peer};
 use super::quota::{ClientQuota, Memory, Reservation};
-use super::waits::{Received, Replies, StallClock, StallReason, Waits};
+use super::waits::{Received, Replies, SharedWaits, StallClock, StallReason};
 use crate::access::Access;
 use crate::seats::{NoSeat, Seat};
 
@@ -70,7 +72,9 @@ pub(super) struct Connection {
     /// Time for which it has been stalled, what its requests have waited for outside the engine, and the replies in `outbox`
     /// and in the send in flight.
     pub(super) stall_clock: StallClock,
-    pub(super) waits: Waits,
+    pub(super) waits: Arc<SharedWaits>,
+    /// Where its export counts.
+    pub(super) export_counters: Arc<ExportCounters>,
     pub(super) outbox_replies: Replies,
     pub(super) sending_replies: Replies,
     /// What its flushes have been told of bytes that could not be written back.
@@ -226,7 +230,8 @@ impl Connection {
             moving: None,
             failures_seen: 0,
             stall_clock: StallClock::default(),
-            waits: Waits::default(),
+            waits: Arc::default(),
+            export_counters: Arc::default(),
             outbox_replies: Replies::default(),
             sending_replies: Replies::default(),
             syncs_failed_seen: 0,

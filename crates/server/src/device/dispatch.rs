@@ -93,8 +93,13 @@ impl Device for DeviceIo {
     }
 
     fn record(&mut self, _now: Instant, event: Event) {
-        if let Event::CgroupReleased(cgroup) = event {
-            debug!(device = self.name, ?cgroup, "a removed cgroup has let its last request go");
+        match event {
+            Event::CgroupChanged(cgroup) => self.published.changed(cgroup),
+            Event::CgroupReleased(cgroup) => {
+                debug!(device = self.name, ?cgroup, "a removed cgroup has let its last request go");
+                self.published.gone(cgroup);
+            }
+            _ => {}
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use tracing::{debug, warn};
 use weir_engine::Instant;
@@ -123,7 +124,7 @@ impl Reactor {
         let start = export.start;
         // The client has been told this size.
         let end = start + negotiated.size;
-        let name = export.nbd.name.clone();
+        let (name, counters) = (export.nbd.name.clone(), Arc::clone(&export.counters));
         let connection = &mut self.io.connections[key];
         let replies = connection.session.transmission().expect("negotiated just now").replies();
         let joined = self.join(now, key, negotiated.export, &place);
@@ -133,6 +134,10 @@ impl Reactor {
                 connection.quota = quota;
                 let export = negotiated.export;
                 connection.bound = Some(Bound { member, export, start, end, replies });
+                connection.waits = Arc::clone(self.io.published.waits_of(member.counted_in()));
+                connection.waits.connected();
+                connection.export_counters = counters;
+                connection.export_counters.connected();
                 self.io.presence.enter();
                 let failures = self.io.ring.sync_failures(&self.io.storage.disk);
                 connection.syncs_failed_seen = failures.count;

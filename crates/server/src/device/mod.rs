@@ -36,6 +36,7 @@ mod greet;
 mod health;
 mod heartbeat;
 mod lateness;
+mod published;
 mod quota;
 mod reactor;
 mod report;
@@ -67,15 +68,18 @@ use weir_uring::{Backend, Ring, RingError, Waker, monotonic_ns};
 pub use self::clients::Peer;
 pub use self::heartbeat::Heartbeat;
 use self::reactor::Reactor;
+pub use self::report::DeviceReport;
 pub(crate) use self::request::PART_BYTES_MAX;
 pub(crate) use self::rx::other_protocol;
 pub use self::shutdown::Cut;
+pub(crate) use self::waits::{SharedWaits, StallReason, Waits};
 use crate::access::Access;
 use crate::command::{Command, Setting};
 use crate::exports::{DeviceId, ExportPlace};
 use crate::presence::Presence;
 use crate::registry::Registry;
 use crate::seats::{Seat, Seats};
+use crate::view::Board;
 
 /// What a device thread is made of.
 pub(crate) struct Setup {
@@ -132,6 +136,8 @@ pub struct DeviceHandle {
     /// Major and minor number, if it is a block device.
     pub number: Option<(u32, u32)>,
     facts: Arc<DeviceFacts>,
+    /// Where its thread leaves what changes in its tree of cgroups.
+    pub(crate) board: Arc<Board>,
     commands: Sender<Command>,
     waker: Arc<std::sync::OnceLock<Waker>>,
     /// The kernel's number of the thread.
@@ -201,8 +207,8 @@ pub(crate) fn prepare(
 ) -> (DeviceHandle, mpsc::Receiver<Command>) {
     let (commands, receiver) = mpsc::channel();
     let (name, number) = (device.name.clone(), device.backend.number());
-    let (waker, thread) = (Arc::default(), Arc::default());
-    (DeviceHandle { id, name, number, facts, commands, waker, thread }, receiver)
+    let (board, waker, thread) = (Arc::default(), Arc::default(), Arc::default());
+    (DeviceHandle { id, name, number, facts, board, commands, waker, thread }, receiver)
 }
 
 /// Starts a device's thread; it is ready when `ready` says so.

@@ -1,6 +1,5 @@
 //! The loop of a device thread: completions in, engine, operations out.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -9,7 +8,7 @@ use std::sync::mpsc::Receiver;
 use slab::Slab;
 use tokio::sync::oneshot;
 use tracing::{debug, info};
-use weir_engine::{CgroupId, Engine, Instant, Outcome, Request};
+use weir_engine::{Engine, Instant, Outcome, Request};
 use weir_uring::Completion;
 
 use super::backpressure::Backpressure;
@@ -22,14 +21,14 @@ use super::export_paths::ExportPaths;
 use super::failures::Failures;
 use super::health;
 use super::lateness::Lateness;
+use super::published::Published;
 use super::quota::{ClientQuota, Memory, Waiter};
-use super::report::Report;
+use super::report::DeviceReport;
 use super::request::{Origin, PendingRequest, engine_op};
 use super::ring::DeviceRing;
 use super::shutdown::Shutdown;
 use super::storage::Storage;
 use super::token::Token;
-use super::waits::Waits;
 use super::zero_runs::Run;
 use super::{DeviceError, Setup};
 use crate::command::Command;
@@ -38,7 +37,6 @@ use crate::log_limit::LogLimit;
 use crate::presence::Presence;
 use crate::registry::Registry;
 use crate::seats::Seats;
-use crate::status::DeviceStatus;
 
 /// Longest a send or a payload may make no end while other connections wait for the memory it holds.
 const STUCK_NS: u64 = 5_000_000_000;
@@ -72,8 +70,8 @@ pub(super) struct DeviceIo {
     pub(super) connections: Connections,
     pub(super) seats: Arc<Seats>,
     pub(super) cgroups_max: usize,
-    /// What requests of connections that have been closed had waited for outside the engine.
-    pub(super) waits: BTreeMap<CgroupId, Waits>,
+    /// What is told of cgroups to those that look.
+    pub(super) published: Published,
     /// The present turn's instant, in nanoseconds.
     pub(super) now_ns: u64,
     pub(super) clients: Clients,
@@ -90,9 +88,8 @@ pub(super) struct DeviceIo {
     pub(super) log_limit: LogLimit,
     pub(super) failures: Failures,
     pub(super) lateness: Lateness,
-    /// Those that wait for a status, and the one in the making.
-    pub(super) status_waiters: VecDeque<oneshot::Sender<DeviceStatus>>,
-    pub(super) report: Option<Box<Report>>,
+    /// Those that wait for a status.
+    pub(super) status_waiters: Vec<oneshot::Sender<DeviceReport>>,
     /// Scratch for what the protocol writes.
     pub(super) scratch: Vec<u8>,
     /// Scratch for the parts of a read that has holes.
@@ -125,8 +122,8 @@ impl Reactor {
             presence: setup.presence,
             connections: Connections::default(),
             seats: setup.seats,
+            published: Published::new(setup.handle.board),
             // What the configuration has is there already.
-            waits: BTreeMap::new(),
             now_ns,
             cgroups_max: setup.cgroups_max.max(engine.cgroup_count() as usize),
             clients: Clients::default(),
@@ -140,12 +137,13 @@ impl Reactor {
             log_limit: LogLimit::default(),
             failures: Failures::default(),
             lateness: Lateness::default(),
-            status_waiters: VecDeque::new(),
-            report: None,
+            status_waiters: Vec::new(),
             scratch: Vec::new(),
             runs: Vec::new(),
         };
-        Ok(Reactor { engine, io })
+        let mut reactor = Reactor { engine, io };
+        reactor.publish_root();
+        Ok(reactor)
     }
 
     /// Serves until a drain is over. The engine's clock is the ring's: nanoseconds of the monotonic clock.
@@ -187,6 +185,7 @@ impl Reactor {
                 }
             }
             self.io.is_busy |= self.io.dispatching.has_immediate();
+            self.publish();
             self.report(now);
             while let Some(key) = self.io.connections.poll_answered() {
                 self.finish_if_answered(now, key);
@@ -324,7 +323,7 @@ impl Reactor {
         debug_assert!(joined.is_none(), "what was joined has been carried out");
         let Origin::Client(client) = &mut pending.origin else { return };
         if let Some((former, inside_ns)) = client.left_former(now.as_nanos()) {
-            self.io.waits.entry(former).or_default().inside_ns += inside_ns;
+            self.io.published.waits_of(former).note_inside(inside_ns);
         }
         let connection = self.io.connections.open(client.connection, client.serial);
         let Some(bound) = connection.and_then(|connection| connection.bound) else {

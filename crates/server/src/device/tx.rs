@@ -73,6 +73,8 @@ impl DeviceIo {
             return;
         }
         connection.outbox_replies.push(asked.received_ns + asked.elsewhere_ns, now_ns);
+        let inside_ns = now_ns.saturating_sub(asked.received_ns);
+        connection.export_counters.answered(&command, result.is_err(), inside_ns);
         if let Err(error) = result {
             let code = ErrorCode::from_errno(error.raw_os_error().unwrap_or(0), command.op);
             self.scratch.clear();

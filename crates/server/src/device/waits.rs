@@ -5,9 +5,11 @@
 //! has arrived on it waits for the same thing; the rest before the engine is a payload on its way, and what follows the
 //! engine is a reply on its way.
 
+use weir_counters::Counters;
+
 /// What a stalled connection waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum StallReason {
+pub(crate) enum StallReason {
     /// One of its own requests to be answered: its quota.
     Itself,
     /// Memory that other requests hold, of this client or of others.
@@ -42,17 +44,29 @@ pub(super) struct Received {
 
 /// Waits summed over requests, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Waits {
+pub(crate) struct Waits {
     stalled: StallClock,
     /// For payload to arrive.
-    pub(super) payload_ns: u64,
+    pub(crate) payload_ns: u64,
     /// For replies to be taken.
-    pub(super) sending_ns: u64,
+    pub(crate) sending_ns: u64,
     /// From the arrival of each head to the end of the send of its reply, measured by itself.
-    pub(super) inside_ns: u64,
+    pub(crate) inside_ns: u64,
     /// Replies that were sent.
-    pub(super) replied_ios: u64,
+    pub(crate) replied_ios: u64,
+    /// Open connections.
+    pub(crate) connections: u64,
 }
+
+/// The waits of a cgroup's requests, which the device's thread counts and others read.
+#[derive(Debug, Default)]
+pub(crate) struct SharedWaits(Counters<{ SENT + 3 }>);
+
+/// Places of [`SharedWaits`] behind those of [`StallReason`].
+const PAYLOAD: usize = StallReason::COUNT;
+const CONNECTIONS: usize = PAYLOAD + 1;
+/// Sums over replies: of sending, of the time inside, and how many.
+const SENT: usize = PAYLOAD + 2;
 
 /// Replies in one message: how many, and sums over them.
 #[derive(Clone, Copy, Debug, Default)]
@@ -73,32 +87,65 @@ impl StallClock {
     }
 }
 
-impl Waits {
+impl SharedWaits {
     /// A request that was `received` enters the engine, or is answered at once. O(1); nothing where that is in one turn.
-    pub(super) fn note_entered(&mut self, received: &Received, clock: &StallClock, now_ns: u64) {
+    pub(super) fn note_entered(&self, received: &Received, clock: &StallClock, now_ns: u64) {
         let mut rest = now_ns.saturating_sub(received.at_ns);
         if rest == 0 {
             return;
         }
-        let causes = self.stalled.0.iter_mut().zip(clock.0.iter().zip(received.clock.0));
-        for (sum, (after, before)) in causes {
-            *sum += after - before;
-            rest = rest.saturating_sub(after - before);
-        }
-        self.payload_ns += rest;
+        self.0.update(|sums| {
+            let causes = sums.iter_mut().zip(clock.0.iter().zip(received.clock.0));
+            for (sum, (after, before)) in causes {
+                *sum += after - before;
+                rest = rest.saturating_sub(after - before);
+            }
+            sums[PAYLOAD] += rest;
+        });
     }
 
-    pub(super) fn note_sent(&mut self, replies: Replies, now_ns: u64) {
+    pub(super) fn note_sent(&self, replies: Replies, now_ns: u64) {
         let since = |sum: u128| {
             let total = u128::from(replies.count) * u128::from(now_ns);
             u64::try_from(total.saturating_sub(sum)).unwrap_or(u64::MAX)
         };
-        self.replied_ios += replies.count;
-        self.inside_ns += since(replies.received_ns);
-        self.sending_ns += since(replies.pushed_ns);
+        let sent = [since(replies.pushed_ns), since(replies.received_ns), replies.count];
+        self.0.update(|sums| {
+            sums[SENT..].iter_mut().zip(sent).for_each(|(sum, more)| *sum += more);
+        });
     }
 
-    pub(super) fn absorb(&mut self, other: &Waits) {
+    /// A request was inside for so long before it came to count elsewhere.
+    pub(super) fn note_inside(&self, inside_ns: u64) {
+        self.0.add(SENT + 1, inside_ns);
+    }
+
+    pub(super) fn connected(&self) {
+        self.0.add(CONNECTIONS, 1);
+    }
+
+    pub(super) fn disconnected(&self) {
+        self.0.update(|sums| sums[CONNECTIONS] = sums[CONNECTIONS].saturating_sub(1));
+    }
+
+    /// What was counted, on any thread.
+    pub(crate) fn read(&self) -> Waits {
+        let sums = self.0.read();
+        let [sending_ns, inside_ns, replied_ios] = [sums[SENT], sums[SENT + 1], sums[SENT + 2]];
+        Waits {
+            stalled: StallClock(std::array::from_fn(|reason| sums[reason])),
+            payload_ns: sums[PAYLOAD],
+            sending_ns,
+            inside_ns,
+            replied_ios,
+            connections: sums[CONNECTIONS],
+        }
+    }
+}
+
+impl Waits {
+    /// Adds what others have waited for. Connections are not added up: they are those of the cgroup itself.
+    pub(crate) fn absorb(&mut self, other: &Waits) {
         self.stalled.0.iter_mut().zip(other.stalled.0).for_each(|(sum, more)| *sum += more);
         self.payload_ns += other.payload_ns;
         self.sending_ns += other.sending_ns;
@@ -107,7 +154,7 @@ impl Waits {
     }
 
     /// Of the waits before the engine, those for one thing.
-    pub(super) fn stalled_ns(&self, why: StallReason) -> u64 {
+    pub(crate) fn stalled_ns(&self, why: StallReason) -> u64 {
         self.stalled.0[why as usize]
     }
 }
@@ -128,18 +175,19 @@ mod tests {
     /// Two requests arrive together; the second waits for memory, then for its payload, and both for their client.
     #[test]
     fn waits_add_up_to_the_time_inside() {
-        let (mut clock, mut waits, mut replies) =
-            (StallClock::default(), Waits::default(), Replies::default());
+        let (mut clock, shared, mut replies) =
+            (StallClock::default(), SharedWaits::default(), Replies::default());
         clock.advance(StallReason::Turn, 0, 5);
         let received = clock.now(100);
-        waits.note_entered(&received, &clock, 100);
-        assert_eq!(waits, Waits::default(), "one that need not wait");
+        shared.note_entered(&received, &clock, 100);
+        assert_eq!(shared.read(), Waits::default(), "one that need not wait");
         clock.advance(StallReason::Memory, 100, 130);
         clock.advance(StallReason::Queue, 130, 170);
-        waits.note_entered(&received, &clock, 200);
+        shared.note_entered(&received, &clock, 200);
         replies.push(100, 150);
         replies.push(100, 260);
-        waits.note_sent(replies, 300);
+        shared.note_sent(replies, 300);
+        let waits = shared.read();
         assert_eq!(
             (waits.stalled_ns(StallReason::Memory), waits.stalled_ns(StallReason::Queue)),
             (30, 40)

@@ -108,8 +108,9 @@ impl Cached {
         CacheStatus { size_bytes, dirty_bytes: self.cache.dirty_bytes() }
     }
 
-    pub(super) fn stats(&self, cgroup: CgroupId) -> OwnerStats {
-        self.cache.stats(cgroup)
+    /// What is counted of each cgroup that has written. O(these).
+    pub(super) fn all_stats(&self) -> BTreeMap<CgroupId, OwnerStats> {
+        self.cache.all_stats().collect()
     }
 }
 

@@ -73,7 +73,8 @@ fn exports(plan: &Plan) -> ExportTable {
         let cgroup = cgroup(number);
         let (device, start) = (DeviceId(0), number as u64 * size);
         let (connections_max, client_max) = (u32::MAX, plan.client_max[number]);
-        let served = Served { nbd, device, cgroup, start, connections_max, client_max };
+        let counters = Arc::default();
+        let served = Served { nbd, device, cgroup, start, connections_max, client_max, counters };
         table.push(Arc::new(served));
     }
     table
@@ -131,7 +132,7 @@ fn run(seed: u64) -> Result<(), String> {
     let plan = Plan::draw(seed);
     let pool_bytes = plan.pool_bytes;
     let (handle, commands) = handle(&plan);
-    let sender = handle.sender();
+    let (sender, board) = (handle.sender(), Arc::clone(&handle.board));
     let world = World::new(seed, Plan::draw(seed), sender).map_err(|error| error.to_string())?;
     let setup = setup(&plan, handle);
     let now = Instant::from_nanos(world.now_ns);
@@ -179,7 +180,8 @@ fn run(seed: u64) -> Result<(), String> {
         && plan.cache.is_none()
         && let Some(status) = &mut world.status
     {
-        let status = status.try_recv().map_err(|error| format!("no status: {error}"))?;
+        let report = status.try_recv().map_err(|error| format!("no status: {error}"))?;
+        let status = board.look().device_status(report);
         check_blame(&status).map_err(|error| format!("blame: {error}"))?;
     }
     let World { disk, checker, .. } = &mut *world;

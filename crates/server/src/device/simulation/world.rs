@@ -26,11 +26,11 @@ use super::disk::{Disk, Request, Work};
 use super::plan::{End, Faults, Plan};
 use super::rng::Rng;
 use crate::command::{Command, Setting};
+use crate::device::DeviceReport;
 use crate::device::Greeting;
 use crate::device::clients::Peer;
 use crate::device::ring::DeviceRing;
 use crate::exports::ExportPlace;
-use crate::status::DeviceStatus;
 
 /// Most bytes that lie in a socket each way.
 const SOCKET_BYTES: usize = 64 << 10;
@@ -59,7 +59,7 @@ pub(super) struct World {
     at_disk: BTreeMap<u64, Request>,
     commands: Sender<Command>,
     phase: Phase,
-    pub(super) status: Option<tokio::sync::oneshot::Receiver<DeviceStatus>>,
+    pub(super) status: Option<tokio::sync::oneshot::Receiver<DeviceReport>>,
     turns: u64,
     pub(super) violation: Option<String>,
     pub(super) has_crashed: bool,
