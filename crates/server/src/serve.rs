@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tracing::{error, warn};
-use weir_config::{Config, DeviceConfig, ListenAddress, TlsMode};
+use weir_config::{Config, DeviceConfig, Difference, ListenAddress, TlsMode};
 use weir_nbd::ExportId;
 
 use crate::change::{self, ApplyError, Changes, Grown, OnFailure, ReadAgain};
@@ -246,14 +246,20 @@ impl Running {
     /// # Errors
     /// The first thing that is in the way; then everything is as before.
     pub async fn apply(&self, new: &Config, force: bool) -> Result<Changes, ApplyError> {
-        change::apply(self, new, OnFailure::Refuse, force, ReadAgain::Changed).await
+        let applied = change::apply(self, new, OnFailure::Refuse, force, ReadAgain::Changed).await;
+        applied.map(|(changes, _)| changes)
     }
 
-    /// As [`Running::apply`], and files that it names are read anew also where their names are as before.
+    /// As [`Running::apply`], and files that it names are read anew also where their names are as before. Answers the
+    /// differences themselves, too, for the log.
     ///
     /// # Errors
     /// As [`Running::apply`].
-    pub async fn reload(&self, new: &Config, force: bool) -> Result<Changes, ApplyError> {
+    pub async fn reload(
+        &self,
+        new: &Config,
+        force: bool,
+    ) -> Result<(Changes, Vec<Difference>), ApplyError> {
         change::apply(self, new, OnFailure::Refuse, force, ReadAgain::All).await
     }
 

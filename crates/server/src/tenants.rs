@@ -14,7 +14,9 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
-use weir_config::{Config, ConfigErrors, Kept, KeptError, KeptErrorKind, ServerConfig, difference};
+use weir_config::{
+    Config, ConfigErrors, Difference, Kept, KeptError, KeptErrorKind, ServerConfig, difference,
+};
 
 use crate::change::{ApplyError, Changes};
 use crate::serve::Running;
@@ -288,11 +290,11 @@ impl Tenants {
     }
 
     /// Reads the files again and has the server be what they say, all or nothing. What was changed beside them is
-    /// forgotten.
+    /// forgotten. Answers what has changed, and each difference, for the log.
     ///
     /// # Errors
     /// What is in the way; nothing has changed then.
-    pub async fn reload(&self, force: bool) -> Result<Changes, TenantsError> {
+    pub async fn reload(&self, force: bool) -> Result<(Changes, Vec<Difference>), TenantsError> {
         let Some(tell) = self.on_reload else { return self.read_again(force).await };
         tell(Reload::Begins);
         let reloaded = self.read_again(force).await;
@@ -300,13 +302,13 @@ impl Tenants {
         reloaded
     }
 
-    async fn read_again(&self, force: bool) -> Result<Changes, TenantsError> {
+    async fn read_again(&self, force: bool) -> Result<(Changes, Vec<Difference>), TenantsError> {
         let files = self.files()?;
         let mut beside = self.beside.lock().await;
         let new = files.plan(&files.open()?)?;
-        let changes = self.running.reload(&new, force).await?;
+        let reloaded = self.running.reload(&new, force).await?;
         beside.clear();
-        Ok(changes)
+        Ok(reloaded)
     }
 }
 

@@ -6,21 +6,20 @@
 //!  └──────────── a failure takes all of it back ───────────────────────┘   └──────────── cannot fail ──────────────────┘
 //! ```
 
+mod changes;
 mod open;
 mod settings;
 
+pub use self::changes::Changes;
 pub(crate) use self::open::source_name;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use tracing::error;
 use weir_config::{Config, DeviceConfig, Difference, ExportConfig, difference};
@@ -142,56 +141,6 @@ pub enum ApplyError {
     NoDevice,
 }
 
-/// What a change has done.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
-pub struct Changes {
-    /// Settings of cgroups and devices, and limits of an export's clients, that have changed.
-    pub settings: usize,
-    /// Devices that are served now.
-    pub devices_added: Vec<String>,
-    /// Devices that are not served any more.
-    pub devices_removed: Vec<String>,
-    /// Exports that are served now.
-    pub exports_added: Vec<String>,
-    /// Exports that new connections find changed; connections that were there go on as they were.
-    pub exports_changed: Vec<String>,
-    /// Exports that are not served any more.
-    pub exports_removed: Vec<String>,
-    /// Each difference of what runs now from what ran before, as a line of `weir config diff`.
-    pub differences: Vec<String>,
-    /// The same, for the log.
-    #[serde(skip)]
-    pub(crate) details: Vec<Difference>,
-    /// Keys that differ and that only a restart changes.
-    pub needs_restart: Vec<String>,
-    /// What has not gone well and does not take the change back: a removed device that could not be flushed.
-    pub warnings: Vec<String>,
-}
-
-impl fmt::Display for Changes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} settings", self.settings)?;
-        let lists = [
-            ("devices added", &self.devices_added),
-            ("devices removed", &self.devices_removed),
-            ("exports added", &self.exports_added),
-            ("exports changed", &self.exports_changed),
-            ("exports removed", &self.exports_removed),
-        ];
-        for (done, names) in lists.into_iter().filter(|(_, names)| !names.is_empty()) {
-            write!(f, ", {done}: {}", names.join(" "))?;
-        }
-        Ok(())
-    }
-}
-
-impl Changes {
-    /// Whether all is as it was.
-    pub fn is_empty(&self) -> bool {
-        self.settings == 0 && self.differences.is_empty()
-    }
-}
-
 /// A device or an export that cannot be served: is all of the change refused?
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum OnFailure {
@@ -214,14 +163,14 @@ struct Started {
     thread: Thread,
 }
 
-/// As [`Running::apply`].
+/// As [`Running::apply`]; and the differences that the answer has as lines.
 pub(crate) async fn apply(
     running: &Running,
     new: &Config,
     on_failure: OnFailure,
     force: bool,
     again: ReadAgain,
-) -> Result<Changes, ApplyError> {
+) -> Result<(Changes, Vec<Difference>), ApplyError> {
     let mut config = running.config.lock().await;
     let old = running.shared.registry.tables();
     let certificates = certificates(&config, new, again)?;
@@ -241,7 +190,7 @@ pub(crate) async fn apply(
         })
         .collect();
     let tables = tables(running, (&config, new), &old, &added, on_failure)?;
-    let gone: Vec<Arc<Served>> = removed_exports(&old, &tables);
+    let gone: Vec<Arc<Served>> = changes::removed_exports(&old, &tables).cloned().collect();
     if !force {
         check_clients(running, &gone)?;
     }
@@ -258,12 +207,12 @@ pub(crate) async fn apply(
             return Err(error);
         }
     };
-    let mut changes = changes(&old, &tables);
+    let mut changes = Changes::between(&old, &tables);
     changes.settings += set.iter().map(Applied::changed).sum::<usize>();
     let applied = effective(&config, new);
     changes.needs_restart = settings::needs_restart(&applied, new);
-    changes.details = difference(&config, &applied);
-    changes.differences = changes.details.iter().map(ToString::to_string).collect();
+    let differences = difference(&config, &applied);
+    changes.differences = differences.iter().map(ToString::to_string).collect();
     // Nothing fails from here on.
     if let Some(certificates) = certificates {
         changes.warnings.extend(certificates.warnings);
@@ -308,7 +257,7 @@ pub(crate) async fn apply(
         }
     }
     *config = applied;
-    Ok(changes)
+    Ok((changes, differences))
 }
 
 /// As [`Running::grow`].
@@ -512,11 +461,6 @@ fn tables(
     Ok(Tables { exports: exports?, devices, peers: Peers::new(&new.peers) })
 }
 
-fn removed_exports(old: &Tables, new: &Tables) -> Vec<Arc<Served>> {
-    let gone = old.exports.iter().filter(|export| new.exports.get(export.nbd.id).is_none());
-    gone.cloned().collect()
-}
-
 /// # Errors
 /// One of `exports` has connections.
 fn check_clients(running: &Running, exports: &[Arc<Served>]) -> Result<(), ApplyError> {
@@ -654,29 +598,6 @@ async fn remove(device: &DeviceHandle, cgroup: Path) {
     if device.send(Command::Remove { cgroup, is_trial: false, reply }).is_ok() {
         drop(answer.await);
     }
-}
-
-fn changes(old: &Tables, new: &Tables) -> Changes {
-    let name = |device: &DeviceHandle| device.name.clone();
-    let mut changes = Changes::default();
-    let added = new.devices.iter().filter(|device| old.device(device.id).is_none());
-    changes.devices_added.extend(added.map(name));
-    let gone = old.devices.iter().filter(|device| new.device(device.id).is_none());
-    changes.devices_removed.extend(gone.map(name));
-    for export in new.exports.iter() {
-        let name = export.nbd.name.clone();
-        let before = old.exports.get(export.nbd.id);
-        let is_limit_new = before.is_some_and(|before| before.client_max != export.client_max);
-        changes.settings += usize::from(is_limit_new);
-        match before {
-            None => changes.exports_added.push(name),
-            Some(before) if !before.is_like(export) => changes.exports_changed.push(name),
-            Some(_) => {}
-        }
-    }
-    let gone = removed_exports(old, new);
-    changes.exports_removed.extend(gone.iter().map(|export| export.nbd.name.clone()));
-    changes
 }
 
 /// What would run if `new` were applied over `old`.

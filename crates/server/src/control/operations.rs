@@ -233,9 +233,9 @@ impl<T: Target> Control<T> {
         tenants: &Tenants,
     ) -> Result<Changes, TenantsError> {
         let held = self.changes.lock().await;
-        let changes = tenants.reload(false).await?;
+        let (changes, differences) = tenants.reload(false).await?;
         let turn = Turn { generation: &self.generation, caller, _held: held };
-        turn.changed(&reload_lines(&changes));
+        turn.changed(&reload_lines(&changes, &differences));
         Ok(changes)
     }
 

@@ -60,8 +60,9 @@ impl<T: Target> Control<T> {
         request: &ReloadRequest,
     ) -> Result<ChangeReply, Refused> {
         let turn = self.turn(call).await?;
-        let changes = self.tenants()?.reload(request.force).await.map_err(refused)?;
-        let generation = turn.changed(&reload_lines(&changes));
+        let reloaded = self.tenants()?.reload(request.force).await;
+        let (changes, differences) = reloaded.map_err(refused)?;
+        let generation = turn.changed(&reload_lines(&changes, &differences));
         Ok(ChangeReply { changes, generation })
     }
 
@@ -110,10 +111,9 @@ impl<T: Target> Control<T> {
 const RELOAD_LINES_MAX: usize = 1_000;
 
 /// Log lines of a reload: one for each difference.
-pub(super) fn reload_lines(changes: &Changes) -> Vec<Change> {
-    let details = &changes.details;
-    let mut lines: Vec<Change> = details.iter().take(RELOAD_LINES_MAX).map(reloaded).collect();
-    let more = details.len().saturating_sub(RELOAD_LINES_MAX);
+pub(super) fn reload_lines(changes: &Changes, differences: &[Difference]) -> Vec<Change> {
+    let mut lines: Vec<Change> = differences.iter().take(RELOAD_LINES_MAX).map(reloaded).collect();
+    let more = differences.len().saturating_sub(RELOAD_LINES_MAX);
     if more > 0 || lines.is_empty() && !changes.is_empty() {
         let new = match more {
             // Set at run time, where the files say what they did before.
