@@ -2,6 +2,7 @@
 //! connection to its last.
 
 use std::sync::Arc;
+
 use tracing::warn;
 use weir_config::CLIENT_PREFIX;
 use weir_engine::{
@@ -13,6 +14,7 @@ use super::clients::{Joining, Peer};
 use super::export_paths::Place;
 use super::reactor::{DeviceIo, Reactor};
 use super::request::Origin;
+use super::waits::Replies;
 use crate::exports::ExportPlace;
 
 /// Longest part of an export's name in the name of a client's cgroup, in bytes.
@@ -135,6 +137,9 @@ impl Reactor {
         let (member, _) =
             io.clients.join(&mut self.engine, now, connection.peer, &joining, quota)?;
         bound.member = member.after(before);
+        let left = [&mut connection.outbox_replies, &mut connection.sending_replies];
+        let inside_ns = left.into_iter().map(Replies::leave).sum();
+        connection.waits.note_inside(inside_ns);
         connection.waits.disconnected();
         connection.waits = Arc::clone(io.published.waits_of(member.counted_in()));
         connection.waits.connected();

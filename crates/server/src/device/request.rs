@@ -90,11 +90,9 @@ pub(super) struct Client {
     pub(super) serial: u64,
     /// When its head arrived, in nanoseconds.
     pub(super) received_ns: u64,
-    /// When the engine got it, or its present part.
-    pub(super) entered_ns: u64,
     /// The cgroup that the engine has it in, where its connection has moved to another one since.
     pub(super) former: Option<CgroupId>,
-    /// How long it was inside as one of that cgroup.
+    /// How long it was inside as one of that cgroup, from the arrival of its head on.
     pub(super) elsewhere_ns: u64,
     /// Syncs of the device that had failed before it.
     pub(super) syncs_failed: u64,
@@ -105,8 +103,8 @@ pub(super) struct Client {
 impl Client {
     /// The engine is done with it, or with a part of it: the cgroup that this is to be added to, and how long it was inside.
     pub(super) fn left_former(&mut self, now_ns: u64) -> Option<(CgroupId, u64)> {
-        let inside_ns = now_ns.saturating_sub(std::mem::replace(&mut self.entered_ns, now_ns));
         let former = self.former.take()?;
+        let inside_ns = now_ns.saturating_sub(self.received_ns + self.elsewhere_ns);
         self.elsewhere_ns += inside_ns;
         Some((former, inside_ns))
     }

@@ -273,7 +273,6 @@ impl Reactor {
             connection: key,
             serial,
             received_ns,
-            entered_ns: now.as_nanos(),
             former: None,
             elsewhere_ns: 0,
             syncs_failed: self.io.failures.syncs,

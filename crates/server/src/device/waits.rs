@@ -166,6 +166,13 @@ impl Replies {
         self.received_ns += u128::from(received_ns);
         self.pushed_ns += u128::from(now_ns);
     }
+
+    /// Their connection moves to another cgroup: how long they were inside before they were to be sent, which does not count
+    /// in that one.
+    pub(super) fn leave(&mut self) -> u64 {
+        let inside_ns = self.pushed_ns - std::mem::replace(&mut self.received_ns, self.pushed_ns);
+        u64::try_from(inside_ns).unwrap_or(u64::MAX)
+    }
 }
 
 #[cfg(test)]
@@ -201,5 +208,19 @@ mod tests {
         let mut sum = waits;
         sum.absorb(&waits);
         assert_eq!((sum.inside_ns, sum.replied_ios), (2 * waits.inside_ns, 4));
+    }
+
+    /// A connection moves between the push of its replies and the end of their send.
+    #[test]
+    fn replies_count_where_their_waits_do() {
+        let (mut before, mut after, mut replies) =
+            (Waits::default(), Waits::default(), Replies::default());
+        replies.push(100, 150);
+        replies.push(100, 260);
+        before.inside_ns += replies.leave();
+        replies.push(270, 280);
+        after.note_sent(replies, 300);
+        assert_eq!(before.inside_ns, 50 + 160);
+        assert_eq!((after.inside_ns, after.sending_ns), (150 + 40 + 30, 150 + 40 + 20));
     }
 }

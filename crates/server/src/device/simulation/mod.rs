@@ -302,6 +302,13 @@ fn requests_count_in_the_cgroup_that_they_were_submitted_in() {
     run_seeds(72_156, 1);
 }
 
+/// Such a request had waited for memory, or for its payload, before it was submitted.
+#[test]
+fn waits_before_a_request_was_submitted_count_in_the_same_cgroup() {
+    run_seeds(557_619, 1);
+    run_seeds(625_928, 1);
+}
+
 /// A sync failed and lost the first piece of zeroes with FUA, between that and the last one, whose sync succeeded.
 #[test]
 fn durable_zeroes_fail_when_a_sync_has_failed_between_their_pieces() {
