@@ -320,3 +320,9 @@ fn durable_zeroes_fail_when_a_sync_has_failed_between_their_pieces() {
 fn waits_are_more_than_the_time_inside_where_a_connection_was_dropped() {
     run_seeds(386_733, 1);
 }
+
+/// A client tries to send every 25 µs, for as long as the server is held back by a low limit.
+#[test]
+fn a_client_that_cannot_send_is_no_loop_without_progress() {
+    run_seeds(642_017, 1);
+}

@@ -511,7 +511,6 @@ impl World {
 
     /// What must be checked, and done, between two events.
     fn look_around(&mut self) -> io::Result<()> {
-        self.turns += 1;
         let over = |reason: String| Err(io::Error::other(reason));
         if self.has_crashed {
             return over("power is lost".into());
@@ -578,6 +577,7 @@ impl DeviceRing for SimulatedRing {
 
     fn wait(&mut self, deadline_ns: Option<u64>) -> io::Result<()> {
         let mut world = self.world.borrow_mut();
+        world.turns += 1;
         // A turn takes some time, too.
         let turn_ns = world.rng.between(200, 2200);
         world.now_ns += turn_ns;
