@@ -326,3 +326,9 @@ fn waits_are_more_than_the_time_inside_where_a_connection_was_dropped() {
 fn a_client_that_cannot_send_is_no_loop_without_progress() {
     run_seeds(642_017, 1);
 }
+
+/// Bytes that a failed sync had lost, and a connection that came later was not told of; then zeroes in the same place failed.
+#[test]
+fn a_request_that_fails_is_no_loss_of_what_was_acknowledged_before_it() {
+    run_seeds(709_622, 1);
+}
