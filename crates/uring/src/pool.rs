@@ -58,6 +58,17 @@ impl BufferPool {
         Some(IoBuf { shared: Rc::clone(&self.shared), start, len, capacity, hidden: 0 })
     }
 
+    /// As [`BufferPool::get`]; and where the budget has room, but not in one piece, a buffer of memory of its own, which goes
+    /// back to the kernel when it is dropped. That is not counted: callers bound it. Costs some system calls then.
+    pub fn get_or_map(&self, len: usize) -> Option<IoBuf> {
+        let found = self.get(len);
+        let has_room = || self.in_use() + self.rounded(len) <= self.budget();
+        if found.is_some() || len > LEN_MAX || !has_room() {
+            return found;
+        }
+        BufferPool::new(len).ok()?.get(len)
+    }
+
     /// Bytes that a buffer of `len` bytes takes of the budget.
     pub fn rounded(&self, len: usize) -> usize {
         slabs::rounded(len)
@@ -261,6 +272,20 @@ mod tests {
         drop(held);
         assert_eq!(pool.in_use(), 0);
         assert!(pool.get(1 << 20).is_some());
+    }
+
+    #[test]
+    fn room_in_pieces_is_room() {
+        let pool = BufferPool::new(2 << 20).unwrap();
+        let small: Vec<IoBuf> = (0..257).map(|_| pool.get(4096).unwrap()).collect();
+        assert!(pool.get_or_map(1 << 20).is_none(), "there is no room at all");
+        // One in each slab stays.
+        let held: Vec<IoBuf> = small.into_iter().step_by(256).collect();
+        assert!(pool.get(64 << 10).is_none());
+        let mut apart = pool.get_or_map(64 << 10).unwrap();
+        apart.fill(7);
+        assert!(!pool.owns(&apart) && pool.owns(&pool.get_or_map(4096).unwrap()));
+        assert_eq!(pool.in_use(), held.len() * 4096);
     }
 
     #[test]

@@ -120,7 +120,8 @@ mod tests {
             block_sizes: BlockSizes::DEFAULT,
         };
         let (device, cgroup) = (DeviceId(1), Path::parse("/").expect("a path"));
-        Arc::new(Served { nbd, device, cgroup, start: 0, connections_max: 9, client_max })
+        let counters = Arc::default();
+        Arc::new(Served { nbd, device, cgroup, start: 0, connections_max: 9, client_max, counters })
     }
 
     fn tables(

@@ -125,7 +125,8 @@ impl DeviceIo {
         match op {
             Op::Read { .. } => {
                 let buffer = pending.buffer.take();
-                match buffer.or_else(|| ring.pool().get(pending.extent.len as usize)) {
+                // It has its reservation: where memory is left in pieces only, those that hold these may wait for it.
+                match buffer.or_else(|| ring.pool().get_or_map(pending.extent.len as usize)) {
                     Some(mut buffer) => {
                         pending.show_piece(&mut buffer);
                         ring.read(disk, offset, buffer, token);

@@ -250,7 +250,8 @@ fn start(setup: Setup) -> Result<Reactor, DeviceError> {
 }
 
 /// Memory for requests on their way between sockets and device, half for payload and half for replies; pages are taken
-/// as they are first used.
+/// as they are first used. Reads for which it has room, but not in one piece, have memory of their own: that is at most the
+/// half for replies again.
 const POOL_BYTES: usize = 384 << 20;
 
 /// Why a device thread did not start, or ended.

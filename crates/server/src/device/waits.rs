@@ -213,13 +213,14 @@ mod tests {
     /// A connection moves between the push of its replies and the end of their send.
     #[test]
     fn replies_count_where_their_waits_do() {
-        let (mut before, mut after, mut replies) =
-            (Waits::default(), Waits::default(), Replies::default());
+        let (before, after, mut replies) =
+            (SharedWaits::default(), SharedWaits::default(), Replies::default());
         replies.push(100, 150);
         replies.push(100, 260);
-        before.inside_ns += replies.leave();
+        before.note_inside(replies.leave());
         replies.push(270, 280);
         after.note_sent(replies, 300);
+        let (before, after) = (before.read(), after.read());
         assert_eq!(before.inside_ns, 50 + 160);
         assert_eq!((after.inside_ns, after.sending_ns), (150 + 40 + 30, 150 + 40 + 20));
     }

@@ -332,3 +332,9 @@ fn a_client_that_cannot_send_is_no_loop_without_progress() {
 fn a_request_that_fails_is_no_loss_of_what_was_acknowledged_before_it() {
     run_seeds(709_622, 1);
 }
+
+/// A read at the device waited for 64 KiB. There were 2.9 MB, but no such piece, and what had the rest waited for the device.
+#[test]
+fn a_read_does_not_wait_for_memory_that_is_left_in_pieces() {
+    run_seeds(952_057, 1);
+}
