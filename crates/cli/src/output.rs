@@ -54,6 +54,12 @@ pub(crate) fn width() -> usize {
     columns.ok().filter(|&columns| columns > 0).map_or(140, usize::from)
 }
 
+/// Rows of the terminal, where there is one.
+pub(crate) fn height() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    Some(usize::from(size.ws_row)).filter(|&rows| rows > 0)
+}
+
 /// Whether `stream` understands escape sequences.
 pub(crate) fn is_screen(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")

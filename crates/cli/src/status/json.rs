@@ -3,11 +3,16 @@
 use serde_json::{Value, json};
 use weir_server::status::{DeviceStatus, Status};
 
-use super::rates::{CgroupRates, seconds, utilisation_percent};
+use super::rates::{Interval, seconds, utilisation_percent};
+use super::selection::Selection;
 use crate::failure::Failure;
 
 /// The second reading, with the differences to the first added to each device and cgroup.
-pub(super) fn document(before: &Status, after: &Status) -> Result<Value, Failure> {
+pub(crate) fn document(
+    before: &Status,
+    after: &Status,
+    selection: &Selection,
+) -> Result<Value, Failure> {
     let fail = |error| Failure::failed(format!("cannot write JSON: {error}"));
     let mut devices = Vec::new();
     for device in &after.devices {
@@ -15,10 +20,14 @@ pub(super) fn document(before: &Status, after: &Status) -> Result<Value, Failure
         let mut value = serde_json::to_value(device).map_err(fail)?;
         value["interval_ns"] = json!((seconds(old, device) * 1e9).round() as u64);
         value["utilisation_percent"] = json!(utilisation_percent(old, device));
-        for (index, cgroup) in device.cgroups.iter().enumerate() {
-            let rates = CgroupRates::between(old, device, cgroup);
-            value["cgroups"][index]["rates"] = serde_json::to_value(rates).map_err(fail)?;
+        let interval = Interval::new(old, device);
+        let mut cgroups = Vec::new();
+        for shown in selection.of(&interval) {
+            let mut cgroup = value["cgroups"][shown.place].take();
+            cgroup["rates"] = serde_json::to_value(shown.rates).map_err(fail)?;
+            cgroups.push(cgroup);
         }
+        value["cgroups"] = Value::Array(cgroups);
         devices.push(value);
     }
     Ok(json!({
@@ -28,10 +37,11 @@ pub(super) fn document(before: &Status, after: &Status) -> Result<Value, Failure
         "listeners": after.listeners,
         "sandbox": after.sandbox,
         "devices": devices,
+        "exports": after.exports,
     }))
 }
 
 /// The earlier reading of `device`; itself for a new one, so that all differences are zero.
-pub(super) fn earlier<'s>(before: &'s Status, device: &'s DeviceStatus) -> &'s DeviceStatus {
+pub(crate) fn earlier<'s>(before: &'s Status, device: &'s DeviceStatus) -> &'s DeviceStatus {
     before.devices.iter().find(|old| old.device == device.device).unwrap_or(device)
 }

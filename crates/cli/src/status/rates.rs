@@ -1,11 +1,13 @@
 //! Rates of a cgroup between two readings.
 
+use std::collections::HashMap;
+
 use weir_server::status::{CgroupStatus, DeviceStatus};
 
 use super::why::{Cause, causes};
 
 /// Rates of one cgroup; all zero for a new one. The names are those of the JSON.
-#[derive(Clone, PartialEq, Debug, serde::Serialize)]
+#[derive(Clone, PartialEq, Debug, Default, serde::Serialize)]
 pub(crate) struct CgroupRates {
     pub(crate) read_bytes_per_sec: u64,
     pub(crate) write_bytes_per_sec: u64,
@@ -27,20 +29,18 @@ pub(crate) struct CgroupRates {
 }
 
 impl CgroupRates {
-    /// Of one cgroup, found in both readings of a device.
+    /// Of one cgroup, found in both readings of a device. O(cgroups): for many of them there is [`Interval`].
     pub(crate) fn between(
         before: &DeviceStatus,
         after: &DeviceStatus,
         cgroup: &CgroupStatus,
     ) -> CgroupRates {
-        let path = &cgroup.cgroup;
-        let none = CgroupStatus::default();
-        let old = before.cgroups.iter().find(|old| old.cgroup == *path).unwrap_or(&none);
-        // A device's first cgroup is its root, with the sums.
-        let [first, last] =
-            [before, after].map(|device| Done::of(device.cgroups.first().unwrap_or(&none)));
-        let all = last.since(first);
-        CgroupRates::of(old, cgroup, seconds(before, after), all)
+        Interval::new(before, after).rates(cgroup)
+    }
+
+    /// Part of what the device did: of the time by its model, where it has one, else of the bytes. In percent.
+    pub(crate) fn share(&self) -> f64 {
+        self.modelled_share_percent.unwrap_or(self.bytes_share_percent)
     }
 
     fn of(old: &CgroupStatus, new: &CgroupStatus, seconds: f64, all: Done) -> CgroupRates {
@@ -67,8 +67,41 @@ impl CgroupRates {
     }
 }
 
+/// Two readings of a device.
+#[derive(Debug)]
+pub(crate) struct Interval<'s> {
+    pub(crate) before: &'s DeviceStatus,
+    pub(crate) after: &'s DeviceStatus,
+    /// Cgroups of the first reading, by path.
+    old: HashMap<&'s str, &'s CgroupStatus>,
+    none: CgroupStatus,
+    all: Done,
+}
+
+impl<'s> Interval<'s> {
+    /// O(cgroups).
+    pub(crate) fn new(before: &'s DeviceStatus, after: &'s DeviceStatus) -> Interval<'s> {
+        let none = CgroupStatus::default();
+        // A device's first cgroup is its root, with the sums.
+        let [first, last] =
+            [before, after].map(|device| Done::of(device.cgroups.first().unwrap_or(&none)));
+        let old = before.cgroups.iter().map(|cgroup| (cgroup.cgroup.as_str(), cgroup)).collect();
+        Interval { before, after, old, none, all: last.since(first) }
+    }
+
+    /// A cgroup of the second reading as it was in the first; zeroes if it is new.
+    pub(crate) fn old(&self, cgroup: &CgroupStatus) -> &CgroupStatus {
+        self.old.get(cgroup.cgroup.as_str()).copied().unwrap_or(&self.none)
+    }
+
+    /// Rates of a cgroup of the second reading.
+    pub(crate) fn rates(&self, cgroup: &CgroupStatus) -> CgroupRates {
+        CgroupRates::of(self.old(cgroup), cgroup, seconds(self.before, self.after), self.all)
+    }
+}
+
 /// Work of the device for a cgroup.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Done {
     completed: u64,
     bytes: u64,
@@ -98,12 +131,12 @@ fn percent(part: u64, all: u64) -> f64 {
 }
 
 /// Time between two readings; never zero, so that rates of one reading are huge rather than no numbers.
-pub(super) fn seconds(before: &DeviceStatus, after: &DeviceStatus) -> f64 {
+pub(crate) fn seconds(before: &DeviceStatus, after: &DeviceStatus) -> f64 {
     after.at_ns.saturating_sub(before.at_ns).max(1) as f64 / 1e9
 }
 
 /// Part of the time with a request at the device.
-pub(super) fn utilisation_percent(before: &DeviceStatus, after: &DeviceStatus) -> f64 {
+pub(crate) fn utilisation_percent(before: &DeviceStatus, after: &DeviceStatus) -> f64 {
     let busy = after.busy_ns.saturating_sub(before.busy_ns) as f64 / 1e9;
     (100.0 * busy / seconds(before, after)).min(100.0)
 }

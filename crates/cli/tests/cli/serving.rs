@@ -72,9 +72,9 @@ fn a_server_is_found_by_set_and_status() {
     let (status, out, _) = place.run(&["status", "--interval", "10ms"]);
     assert_eq!(status, 0);
     assert!(
-        out.starts_with("sandbox: ")
-            && out.contains("\ndisk  memory:")
-            && out.contains("\n  /main "),
+        out.starts_with("disk  memory:")
+            && out.contains("\n  /main ")
+            && out.contains("\nsandbox: "),
         "{out}"
     );
 
