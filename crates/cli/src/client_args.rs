@@ -13,8 +13,9 @@ const TOKEN_VARIABLE: &str = "WEIR_TOKEN_FILE";
 /// Environment variable with the path of certificates of authorities.
 const CA_VARIABLE: &str = "WEIR_CA";
 
+/// Flags that say where a running server is.
 #[derive(Debug, clap::Args)]
-pub(crate) struct ClientArgs {
+pub(crate) struct ServerArgs {
     /// Control socket of the server, where several run, or https://HOST:PORT; else what WEIR_CONTROL says
     #[arg(long, value_name = "PATH|URL")]
     control: Option<PathBuf>,
@@ -27,9 +28,28 @@ pub(crate) struct ClientArgs {
     /// Configuration of the server, which names its control socket
     #[arg(long, value_name = "CONFIG.toml", conflicts_with = "control")]
     config: Option<PathBuf>,
+}
+
+/// The same, and the output format.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ClientArgs {
+    #[command(flatten)]
+    server: ServerArgs,
     /// What to print
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: output::Format,
+}
+
+impl ClientArgs {
+    /// The named server, or the only running one, to be changed; no connection is made.
+    pub(crate) fn client(&self) -> Result<Client, Failure> {
+        self.server.find(Purpose::Change)
+    }
+
+    /// The same, to be read only: its reading socket will do.
+    pub(crate) fn reader(&self) -> Result<Client, Failure> {
+        self.server.reader()
+    }
 }
 
 /// Flags of commands that change something.
@@ -42,13 +62,8 @@ pub(crate) struct ChangeArgs {
     pub(crate) server: ClientArgs,
 }
 
-impl ClientArgs {
-    /// The named server, or the only running one, to be changed; no connection is made.
-    pub(crate) fn client(&self) -> Result<Client, Failure> {
-        self.find(Purpose::Change)
-    }
-
-    /// The same, to be read only: its reading socket will do.
+impl ServerArgs {
+    /// The named server, or the only running one: a socket that takes changes if one answers, else one that only reads.
     pub(crate) fn reader(&self) -> Result<Client, Failure> {
         self.find(Purpose::Read)
     }

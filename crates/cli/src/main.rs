@@ -32,6 +32,7 @@ mod signals;
 mod status;
 mod table;
 mod tenants;
+mod top;
 mod whole_file;
 
 use std::process::ExitCode;
@@ -46,6 +47,7 @@ Examples:
   weir serve disk.img --max riops=500    an image under a limit; prints its URI
   weir serve weir.toml                   several devices, tenants and exports
   weir status                            who waits for what
+  weir top                               the same live, and limits changed
   weir set /main io.max riops=1000       another limit, while it runs
   weir export add vm2 --image vm2.img --cgroup /vm2 --create
   weir calibrate /dev/sdb                what a disk can do; only reads
@@ -65,6 +67,7 @@ struct Cli {
 enum Command {
     Serve(Box<serve::Args>),
     Status(status::Args),
+    Top(top::Args),
     Set(set::Args),
     Move(move_cgroup::Args),
     Remove(remove::Args),
@@ -97,6 +100,7 @@ fn main() -> ExitCode {
     let done = match cli.command {
         Command::Serve(args) => serve::run(*args),
         Command::Status(args) => status::run(&args),
+        Command::Top(args) => top::run(&args),
         Command::Set(args) => set::run(&args),
         Command::Move(args) => move_cgroup::run(&args),
         Command::Remove(args) => remove::run(&args),

@@ -9,6 +9,7 @@ fn help_has_examples_everywhere_and_fits_eighty_columns() {
         &[][..],
         &["serve"],
         &["status"],
+        &["top"],
         &["set"],
         &["move"],
         &["remove"],
