@@ -135,6 +135,8 @@ fn the_weir_command_reaches_a_server_elsewhere() {
     assert!(ran.status.success(), "{ran:?}");
     let ran = remote.weir(&["status", "--interval", "10ms"], &panel);
     assert!(ran.status.success() && ran.stdout.contains("/vm1"), "{ran:?}");
+    let ran = remote.weir(&["top", "--once", "--interval", "10ms"], &panel);
+    assert!(ran.status.success() && ran.stdout.contains("CGROUP"), "{ran:?}");
 
     let missing = place.file("missing.token");
     let ran = remote.weir(&["status"], &missing);

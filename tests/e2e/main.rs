@@ -65,6 +65,7 @@ mod starting;
 mod tenants;
 mod tls;
 mod tls_access;
+mod top;
 mod vanishing_clients;
 mod vsock;
 mod waits_add_up;
