@@ -12,6 +12,7 @@ use crate::latencies::Latencies;
 use crate::requests::{Arriving, Record, Stage};
 use crate::shared_counters::SharedCounters;
 use crate::stats::{Audit, CgroupStats, Charge, Counters, DeviceStats, TaskStats};
+use crate::structure::{Structure, structure};
 use crate::throttle::{Admission, WatermarkStats};
 use crate::tree::{Cgroup, Client, NO_INDEX, Path, ROOT, Task, check_name};
 use crate::tree_stats::tree_stats;
@@ -177,6 +178,11 @@ impl Engine {
         self.core.throttle.watermark(index)
     }
 
+    /// Configuration, cgroups, clients and tasks, for an engine like this one without its history. O(all of them).
+    pub fn structure(&self) -> Structure {
+        structure(&self.core)
+    }
+
     /// Opens a client: one share of `cgroup`, for any number of tasks.
     ///
     /// # Errors
@@ -203,6 +209,11 @@ impl Engine {
         let (index, generation) = self.core.tree.tasks.insert(Task::new(index, client.cgroup));
         self.core.throttle.add_task(index);
         Ok(TaskId { index, generation })
+    }
+
+    /// Whether a client is there, closed or not. O(1).
+    pub fn has_client(&self, client: ClientId) -> bool {
+        self.core.tree.client_index(client).is_some()
     }
 
     /// Closes a task to new requests. Those inside go on, or are removed with [`Engine::withdraw_next`]. The id is
@@ -375,6 +386,12 @@ impl Engine {
     ///
     /// O(1), or O(requests inside) for those dispatched to a parent cgroup by limits of the slice kind.
     pub fn withdraw_next(&mut self, now: Instant, task: TaskId) -> Option<Request> {
+        let next = self.next_to_withdraw(task)?;
+        self.withdraw(now, next)
+    }
+
+    /// The request that [`Engine::withdraw_next`] would remove; at the same cost.
+    pub fn next_to_withdraw(&mut self, task: TaskId) -> Option<RequestId> {
         let index = self.core.tree.task_index(task)?;
         let Core { scheduler, tree, requests, .. } = &mut self.core;
         scheduler.spill_fast_path(tree, requests);
@@ -387,7 +404,7 @@ impl Engine {
             });
             held.map(|(found, _)| found)
         })?;
-        self.withdraw(now, self.core.requests.id(found))
+        Some(self.core.requests.id(found))
     }
 
     /// Changes limits, weights or the tree while requests may be queued.

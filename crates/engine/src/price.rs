@@ -6,6 +6,7 @@ use crate::types::{Cost, Op, Part, Request};
 
 /// The bytes that an operation is charged.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum BytePrice {
     /// As many as the extent has.
     Length,
@@ -15,6 +16,7 @@ pub enum BytePrice {
 
 /// The price of one kind of operation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Price {
     /// I/Os charged, at least 1.
     pub ios: NonZeroU32,
@@ -24,6 +26,7 @@ pub struct Price {
 
 /// The price list of a device. Reads and writes cost one I/O and their length; the rest can be set.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Prices {
     /// One I/O and 512 bytes by default: what the device writes for it is not known, and nothing is free under a
     /// limit in bytes either.

@@ -24,6 +24,19 @@ pub struct TaskId {
     pub(crate) generation: u32,
 }
 
+macro_rules! slots {
+    ($($id:ident $what:literal),*) => {$(
+        impl $id {
+            #[doc = concat!("Its slot: no other ", $what, " has it at the same time; one that comes later may.")]
+            pub const fn slot(self) -> u32 {
+                self.index
+            }
+        }
+    )*};
+}
+
+slots!(CgroupId "cgroup", ClientId "client", TaskId "task", RequestId "request inside the engine");
+
 /// What a request does to the device.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]

@@ -99,6 +99,8 @@ impl CostFigures {
 /// prefetches are priced as reads, writes as writes. Flushes, discards, zeroing and status calls have a price of 0:
 /// nothing is measured of them, and a guess would be wrong by orders of magnitude between devices.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(into = "[u64; 6]", try_from = "[u64; 6]"))]
 pub struct CostModel {
     reads: Coefficients,
     writes: Coefficients,
@@ -135,6 +137,37 @@ impl CostModel {
             Direction::Read => DeviceTime(self.reads.page),
             Direction::Write => DeviceTime(self.writes.page),
         }
+    }
+}
+
+/// Page, sequential and random of reads, then of writes, in units of [`DeviceTime`].
+impl From<CostModel> for [u64; 6] {
+    fn from(CostModel { reads, writes }: CostModel) -> [u64; 6] {
+        let [read, write] = [reads, writes].map(|of| [of.page, of.sequential, of.random]);
+        [read[0], read[1], read[2], write[0], write[1], write[2]]
+    }
+}
+
+/// A time of a [`CostModel`] is longer than a second.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{units} units of 2^-37 s are longer than a second, the longest time of a cost model")]
+pub struct CostTooLong {
+    units: u64,
+}
+
+impl TryFrom<[u64; 6]> for CostModel {
+    type Error = CostTooLong;
+
+    fn try_from(units: [u64; 6]) -> Result<CostModel, CostTooLong> {
+        if let Some(&units) = units.iter().find(|&&units| units > SECOND) {
+            return Err(CostTooLong { units });
+        }
+        let [reads, writes] = [0, 3].map(|at| Coefficients {
+            page: units[at],
+            sequential: units[at + 1],
+            random: units[at + 2],
+        });
+        Ok(CostModel { reads, writes })
     }
 }
 

@@ -17,7 +17,7 @@ mod modelled;
 mod sliding;
 
 pub(crate) use busy::Busy;
-pub use cost::{CostFigures, CostModel, DeviceTime, Positions};
+pub use cost::{CostFigures, CostModel, CostTooLong, DeviceTime, Positions};
 pub use modelled::Capacity;
 pub(crate) use modelled::Modelled;
 pub use sliding::Share;

@@ -7,6 +7,7 @@ use crate::types::{Instant, Op, Request};
 
 /// What is known of a device that was measured.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Capacity {
     /// What each request takes of it.
     pub costs: CostModel,
