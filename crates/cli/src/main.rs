@@ -23,6 +23,7 @@ mod man;
 mod move_cgroup;
 mod output;
 mod pattern;
+mod record;
 mod remove;
 mod replay;
 mod runtime_dir;
@@ -78,6 +79,9 @@ enum Command {
     #[command(subcommand)]
     Export(tenants::export::Command),
     Reload(tenants::reload::Args),
+    /// Record what a running server's devices are asked
+    #[command(subcommand)]
+    Record(record::Command),
     /// Work with configuration files
     #[command(subcommand)]
     Config(config::Command),
@@ -107,6 +111,7 @@ fn main() -> ExitCode {
         Command::Device(command) => tenants::device::run(&command),
         Command::Export(command) => tenants::export::run(&command),
         Command::Reload(args) => tenants::reload::run(&args),
+        Command::Record(command) => record::run(&command),
         Command::Config(command) => config::run(&command),
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Replay(args) => replay::run(&args),

@@ -14,6 +14,8 @@ pub enum SectionKind {
     Server,
     /// `[tls]`.
     Tls,
+    /// `[record]`.
+    Record,
     /// `[device.NAME]`.
     Device,
     /// `[cgroup."/PATH"]`.
@@ -36,6 +38,7 @@ impl SectionKind {
         match self {
             SectionKind::Server => "server",
             SectionKind::Tls => "tls",
+            SectionKind::Record => "record",
             SectionKind::Device => "device",
             SectionKind::Cgroup => "cgroup",
             SectionKind::Export => "export",
@@ -52,7 +55,7 @@ impl SectionKind {
 pub struct Difference {
     /// The section's kind.
     pub section: SectionKind,
-    /// Its name; empty for `[server]` and `[tls]`, and for the default export.
+    /// Its name; empty for `[server]`, `[tls]` and `[record]`, and for the default export.
     pub name: String,
     /// What has changed.
     #[serde(flatten)]
@@ -164,13 +167,18 @@ impl Section<'_> {
 
 impl<'c> Side<'c> {
     fn of(config: &'c Config) -> Side<'c> {
-        let Config { server, tls, devices, cgroups, exports, peers, tokens } = config;
+        let Config { server, tls, record, devices, cgroups, exports, peers, tokens } = config;
         let server =
             Section { kind: SectionKind::Server, name: "", described: Described::Server(server) };
         let tls = tls.iter().map(|tls| Section {
             kind: SectionKind::Tls,
             name: "",
             described: Described::Tls(tls),
+        });
+        let record = record.iter().map(|record| Section {
+            kind: SectionKind::Record,
+            name: "",
+            described: Described::Record(record),
         });
         let devices = devices.iter().map(|device| Section {
             kind: SectionKind::Device,
@@ -200,6 +208,7 @@ impl<'c> Side<'c> {
         });
         let mut sections: Vec<Section<'c>> = std::iter::once(server)
             .chain(tls)
+            .chain(record)
             .chain(devices)
             .chain(cgroups)
             .chain(exports)
@@ -343,12 +352,17 @@ mod tests {
             _ => ("device = \"d\"".into(), "cgroup = \"/c\"".into()),
         };
         let text = format!(
-            "[server]\n{}\n[tls]\n{}\n{}\n{}\n[device.d]\n{path}\n{}\n[device.d2]\npath = \"memory:1M\"\n[cgroup.\"/c\"]\n{}\n\
+            "[server]\n{}\n[tls]\n{}\n{}\n{}\n[record]\n{}\n{}\n[device.d]\n{path}\n{}\n[device.d2]\npath = \"memory:1M\"\n[cgroup.\"/c\"]\n{}\n\
              [export.e]\n{device}\n{cgroup}\n{}\n[peer.p]\n{}\n[token.t]\n{}\n{}\n{}\n",
             of("server"),
             of_tls("certificate", "certificate = '/c'"),
             of_tls("key", "key = '/k'"),
             of("tls"),
+            match kind {
+                "record" => unless("directory", "directory = '/r'"),
+                _ => "directory = '/r'".into(),
+            },
+            of("record"),
             of("device"),
             of("cgroup"),
             of("export"),
@@ -368,7 +382,7 @@ mod tests {
 
     /// Keys of sections, and for each what it may be instead of its default, and what instead of that. Where a key needs
     /// another one, both have it.
-    const VALUES: [(&str, &str, &str, &str); 96] = [
+    const VALUES: [(&str, &str, &str, &str); 100] = [
         ("server", "socket", "socket = '/a'", "socket = '/b'"),
         ("server", "socket_mode", "socket_mode = '660'", "socket_mode = '666'"),
         ("server", "listen", "listen = '127.0.0.1:1'", "listen = ['[::1]:2', 'vsock:1:7']"),
@@ -415,6 +429,10 @@ mod tests {
         ),
         ("tls", "crl", "client_ca = '/a'\ncrl = '/b'", "client_ca = '/a'\ncrl = '/c'"),
         ("tls", "threads", "threads = 1", "threads = 3"),
+        ("record", "directory", "directory = '/a'", "directory = '/b'"),
+        ("record", "size", "size = '1G'", "size = '2G'"),
+        ("record", "file_time", "file_time = '1s'", "file_time = '2s'"),
+        ("record", "start", "start = false", "start = true"),
         ("peer", "uid", "uid = 7", "uid = [7, 8]"),
         ("peer", "gid", "gid = 7", "gid = 8"),
         ("peer", "address", "address = '10.0.0.0/8'", "address = ['10.0.0.0/8', '::1']"),
@@ -541,6 +559,7 @@ mod tests {
             ("cgroup", crate::cgroup::KEYS.as_slice()),
             ("export", crate::export::KEYS.as_slice()),
             ("tls", crate::tls::KEYS.as_slice()),
+            ("record", crate::record::KEYS.as_slice()),
             ("peer", crate::peer::KEYS.as_slice()),
             ("token", crate::token::KEYS.as_slice()),
         ] {
@@ -613,6 +632,7 @@ mod tests {
                  'io.bfq.low_latency' = 'inherit'\n'io.watermark' = 'inherit'\n'io.limiter' = 'pace'",
             ),
             ("tls", "require_client_certificate = false\nthreads = 2"),
+            ("record", "size = '10G'\nfile_time = '60000ms'\nstart = true"),
             ("peer", "read_only = false"),
             ("export", "read_only = false\nrange = '0..'\ndescription = ''"),
         ] {
@@ -655,7 +675,7 @@ mod tests {
         let old = config("cgroup", "'io.max' = 'd riops=100'\n'io.weight' = 'd2 7'");
         let text = "[device.d]\npath = 'memory:64M'\n[cgroup.'/c']\n'io.max' = 'd riops=200'\n\
                     [cgroup.'/n']\n'io.max' = '* rbps=1'\n[export.'']\ndevice = 'd'\ncgroup = '/n'\ndescription = ' '\n\
-                    [export.e]\ndevice = 'd'\ncgroup = '/c'\n[tls]\ncertificate = '/c'\nkey = '/k'\n[peer.p]\n";
+                    [export.e]\ndevice = 'd'\ncgroup = '/c'\n[tls]\ncertificate = '/c'\nkey = '/k'\n[record]\ndirectory = '/r'\n[peer.p]\n";
         let text = format!("{text}[token.t]\n{SHA256}\naccess = 'read'\n");
         let new = Config::from_str("y", &text).unwrap();
         let lines = |old: &Config, new: &Config| -> Vec<String> {

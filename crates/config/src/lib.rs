@@ -50,6 +50,7 @@ mod model_file;
 mod network;
 mod peer;
 mod print;
+mod record;
 mod render;
 mod report;
 mod schema;
@@ -72,8 +73,8 @@ pub use limiter::parse_limiter;
 pub use listen::ListenAddress;
 pub use model::{
     Access, Backend, BlockSize, CgroupConfig, Config, DeviceConfig, DeviceLimits, DeviceRange,
-    Direct, ExportConfig, LogFormat, LogLevel, PeerConfig, Sandbox, ServerConfig, TlsConfig,
-    TlsMode, TokenConfig,
+    Direct, ExportConfig, LogFormat, LogLevel, PeerConfig, RecordConfig, Sandbox, ServerConfig,
+    TlsConfig, TlsMode, TokenConfig,
 };
 pub use model_file::DeviceModel;
 pub use network::{Network, NetworkError};

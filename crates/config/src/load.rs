@@ -17,7 +17,7 @@ use crate::report::{Problem, Report};
 use crate::size_guard::{MARKS_MAX, marks};
 use crate::source::{Layer, Source};
 use crate::table::Section;
-use crate::{cgroup, device, export, peer, server, tls, token};
+use crate::{cgroup, device, export, peer, record, server, tls, token};
 
 /// Most bytes, over all files.
 pub(crate) const FILE_MAX: usize = 16 << 20;
@@ -320,15 +320,16 @@ fn first_error(text: &str) -> Parsed<'_> {
 }
 
 fn config(root: &Section<'_>, files: &Files, report: &mut Report) -> Option<Config> {
-    root.allow(&["server", "tls", "device", "cgroup", "export", "peer", "token"], report);
+    root.allow(&["server", "tls", "record", "device", "cgroup", "export", "peer", "token"], report);
     let tls = tls::read(root, files, report);
     let server = server::read(root, tls.as_ref(), files, report);
+    let record = record::read(root, files, report);
     let devices = device::read_all(root, files, report);
     let cgroups = cgroup::read_all(root, &devices, report);
     let exports = export::read_all(root, &devices, &cgroups, report);
     let peers = peer::read_all(root, &cgroups, report);
     let tokens = token::read_all(root, report);
-    Some(Config { server, tls, devices: devices.configs, cgroups, exports, peers, tokens })
+    Some(Config { server, tls, record, devices: devices.configs, cgroups, exports, peers, tokens })
 }
 
 /// A syntax error of the parser: the problem in its first line, expectations in the others.

@@ -17,6 +17,8 @@ pub struct Config {
     pub server: ServerConfig,
     /// `[tls]`.
     pub tls: Option<TlsConfig>,
+    /// `[record]`.
+    pub record: Option<RecordConfig>,
     /// `[device.NAME]`, in the order of the file; at least one.
     pub devices: Vec<DeviceConfig>,
     /// `[cgroup."/PATH"]`, sorted by path, so that parents that are listed come before their children. Parents need
@@ -29,6 +31,19 @@ pub struct Config {
     pub peers: Vec<PeerConfig>,
     /// `[token.NAME]`, in the order of the file.
     pub tokens: Vec<TokenConfig>,
+}
+
+/// Recordings of what the devices are asked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RecordConfig {
+    /// `directory`: where the files are; it is made if its parent is there.
+    pub directory: PathBuf,
+    /// `size`: bytes of all files, 10 GiB by default; the oldest go.
+    pub size: u64,
+    /// `file_time`: how long a file is open, 60 s by default.
+    pub file_time: Duration,
+    /// `start`: whether it begins with the server; otherwise it waits for `weir record start`.
+    pub start: bool,
 }
 
 /// Where the server listens.

@@ -18,7 +18,7 @@ impl Config {
         &self,
         mut comment: impl FnMut(SectionKind, &str) -> Option<String>,
     ) -> String {
-        let Config { server, tls, devices, cgroups, exports, peers, tokens } = self;
+        let Config { server, tls, record, devices, cgroups, exports, peers, tokens } = self;
         let mut document = DocumentMut::new();
         let mut printer = Printer { config: self, is_first: true, comment: &mut comment };
         let server = printer.section(SectionKind::Server, "", Described::Server(server));
@@ -28,6 +28,10 @@ impl Config {
         if let Some(tls) = tls {
             let tls = printer.section(SectionKind::Tls, "", Described::Tls(tls));
             document.insert(SectionKind::Tls.name(), Item::Table(tls));
+        }
+        if let Some(record) = record {
+            let record = printer.section(SectionKind::Record, "", Described::Record(record));
+            document.insert(SectionKind::Record.name(), Item::Table(record));
         }
         let devices = devices
             .iter()

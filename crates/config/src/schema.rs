@@ -28,6 +28,7 @@ pub fn schema() -> Value {
         [
             key("server", object(server(), Level::Settings), "Where the server listens"),
             key("tls", object(tls(), Level::Settings), "Certificates"),
+            key("record", object(record(), Level::Settings), "Recordings"),
             key("device", named(device()), "Devices, by name"),
             key("cgroup", named(cgroup()), "Cgroups, by path, such as \"/vms/db\""),
             key("export", named(export()), "Exports, by the name that clients ask for"),
@@ -133,6 +134,15 @@ fn tls() -> Vec<Key> {
         key("require_client_certificate", switch(), "Refuse clients without a certificate"),
         key("crl", text(), "PEM file of revoked certificates of clients"),
         key("threads", number(1, THREADS_MAX), "Threads that encrypt"),
+    ]
+}
+
+fn record() -> Vec<Key> {
+    vec![
+        key("directory", text(), "Where the files are"),
+        key("size", text(), "Bytes of all files, as \"10G\"; the oldest go"),
+        key("file_time", text(), "How long a file is open, as \"60s\""),
+        key("start", switch(), "Whether it begins with the server"),
     ]
 }
 

@@ -214,6 +214,7 @@ fn build(
     Config {
         server,
         tls: None,
+        record: None,
         devices: devices.configs,
         cgroups: vec![cgroup],
         exports: vec![export],

@@ -10,7 +10,8 @@ use weir_units::Nanos;
 use crate::cgroup::INHERIT;
 use crate::model::{
     Backend, BlockSize, CgroupConfig, Config, DeviceConfig, DeviceLimits, DeviceRange, Direct,
-    ExportConfig, LogFormat, LogLevel, PeerConfig, Sandbox, ServerConfig, TlsConfig, TokenConfig,
+    ExportConfig, LogFormat, LogLevel, PeerConfig, RecordConfig, Sandbox, ServerConfig, TlsConfig,
+    TokenConfig,
 };
 use crate::token::hex;
 
@@ -185,6 +186,17 @@ pub(crate) fn of_tls(tls: &TlsConfig) -> Vec<Statement> {
         key("require_client_certificate", *require_client_certificate, client_ca.is_some()),
         optional("crl", crl.as_ref().map(path)),
         key("threads", *threads, crate::tls::THREADS),
+    ]
+}
+
+/// `[record]`.
+pub(crate) fn of_record(record: &RecordConfig) -> Vec<Statement> {
+    let RecordConfig { directory, size, file_time, start } = record;
+    vec![
+        required("directory", &directory.display().to_string()),
+        key("size", size.to_string(), RecordConfig::SIZE.to_string()),
+        key("file_time", time(*file_time), time(RecordConfig::FILE_TIME)),
+        key("start", *start, true),
     ]
 }
 
@@ -429,6 +441,7 @@ pub(crate) enum Described<'c> {
     Cgroup(&'c CgroupConfig),
     Export(&'c ExportConfig),
     Tls(&'c TlsConfig),
+    Record(&'c RecordConfig),
     /// The peer, and the name of the one before it.
     Peer(&'c PeerConfig, Option<&'c str>),
     Token(&'c TokenConfig),
@@ -443,6 +456,7 @@ impl Described<'_> {
             Described::Cgroup(cgroup) => of_cgroup(cgroup),
             Described::Export(export) => of_export(export, &config.devices),
             Described::Tls(tls) => of_tls(tls),
+            Described::Record(record) => of_record(record),
             Described::Peer(peer, after) => of_peer(peer, after),
             Described::Token(token) => of_token(token),
         }

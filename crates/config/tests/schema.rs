@@ -9,6 +9,8 @@ const BASE: &str = r#"
     [tls]
     certificate = "/c"
     key = "/k"
+    [record]
+    directory = "/r"
     [device.disk0]
     path = "/srv/disk0.img"
     [cgroup."/a"]

@@ -33,3 +33,4 @@ pub mod results;
 pub mod scenario;
 pub mod scenario_file;
 pub mod sim;
+pub mod what_if;

@@ -71,6 +71,8 @@ pub enum Command {
         /// Gets its size, or why that stays what it was.
         reply: oneshot::Sender<Result<u64, &'static str>>,
     },
+    /// Record from now on, or no more.
+    Record(Option<Box<weir_recording::Recorder>>),
     /// As [`crate::DeviceHandle::drain`].
     Drain,
 }

@@ -15,6 +15,7 @@ mod exports;
 mod front;
 mod log_limit;
 mod presence;
+mod recording;
 mod registry;
 mod sandbox;
 mod seats;

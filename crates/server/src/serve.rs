@@ -22,6 +22,7 @@ use crate::device::{DeviceError, DeviceHandle, Greeting, Heartbeat};
 use crate::exports::DeviceId;
 use crate::front::{Accepts, Front, Listener};
 use crate::presence::Presence;
+use crate::recording::{RecordingError, Recordings};
 use crate::registry::{Registry, Tables};
 use crate::sandbox::{Allowed, Sandbox, SandboxError};
 use crate::seats::Seats;
@@ -42,6 +43,8 @@ pub struct Running {
     /// Devices that could not be opened at the start.
     pub(crate) left_out: Mutex<Vec<DeviceConfig>>,
     pub(crate) sandbox: Sandbox,
+    /// Where the configuration has `[record]`.
+    pub(crate) recordings: Option<Recordings>,
     /// Of the configuration that runs; looked at for each request to the control API over TCP.
     pub(crate) tokens: Mutex<Arc<Tokens>>,
     is_ending: AtomicBool,
@@ -116,6 +119,9 @@ pub enum StartError {
     /// The machine lacks something of the sandbox.
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
+    /// A recording cannot begin.
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
     /// A certificate, or what belongs to it, cannot be used.
     #[error(transparent)]
     Certificates(#[from] CertificateError),
@@ -188,12 +194,14 @@ impl Running {
         let nothing = Config {
             server: server.clone(),
             tls: config.tls.clone(),
+            record: config.record.clone(),
             devices: Vec::new(),
             cgroups: Vec::new(),
             exports: Vec::new(),
             peers: Vec::new(),
             tokens: Vec::new(),
         };
+        let recordings = config.record.as_ref().map(Recordings::start).transpose()?;
         let certificates = certificates(config)?;
         let tls = match &certificates {
             Some(certificates) => tls(config, certificates, &shared)?,
@@ -207,6 +215,7 @@ impl Running {
             left_out: Mutex::default(),
             sandbox,
             tokens: Mutex::default(),
+            recordings,
             is_ending: AtomicBool::default(),
             front: Mutex::default(),
             accepts: Arc::default(),
@@ -408,6 +417,9 @@ impl Running {
             .collect();
         if let Some(tls) = &self.tls {
             tls.finish();
+        }
+        if let Some(recordings) = &self.recordings {
+            recordings.finish();
         }
         lock(&self.sockets).clear();
         if failed.is_empty() { Ok(()) } else { Err(EndError(failed)) }

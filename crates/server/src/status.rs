@@ -3,6 +3,7 @@
 mod bfq;
 mod export;
 mod latency;
+mod recording;
 mod sandbox;
 mod writeback;
 
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 pub use self::bfq::{BfqCgroupStatus, BfqStatus};
 pub use self::export::ExportStatus;
 pub use self::latency::{Latency, LatencyByCause, LatencyByDirection, Percentiles};
+pub use self::recording::RecordingStatus;
 pub use self::sandbox::{LandlockStatus, MissingStatus, SandboxStatus};
 pub use self::writeback::{CacheStatus, WritebackStatus};
 
@@ -33,6 +35,9 @@ pub struct Status {
     /// What the server has given up after its start.
     #[serde(default)]
     pub sandbox: SandboxStatus,
+    /// The recording; none without `[record]`.
+    #[serde(default)]
+    pub recording: Option<RecordingStatus>,
     /// One for each device, in the order of the configuration.
     pub devices: Vec<DeviceStatus>,
     /// One for each export, in the order of their names.

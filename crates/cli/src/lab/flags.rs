@@ -100,8 +100,8 @@ pub(super) struct Settings {
     /// Cgroups, limits, depth and emulated disk of a server's configuration
     #[arg(long, value_name = "FILE", help_heading = "Settings")]
     config: Option<PathBuf>,
-    /// Which of the configuration's devices
-    #[arg(long, value_name = "NAME", requires = "config", help_heading = "Settings")]
+    /// Which of the configuration's devices, or of the recording's
+    #[arg(long, value_name = "NAME", help_heading = "Settings")]
     device: Option<String>,
 }
 
@@ -149,12 +149,34 @@ impl Settings {
         ones.into_iter().flatten().chain(lists).collect()
     }
 
+    pub(super) fn device(&self) -> Option<&str> {
+        self.device.as_deref()
+    }
+
+    /// Keys and values for recorded arrivals, which have their own cgroups and configuration.
+    pub(super) fn of_recorded(
+        &self,
+        more: &[(String, String)],
+    ) -> Result<Vec<(String, String)>, Failure> {
+        for (flag, value) in [("--config", self.config.is_some()), ("--home", self.home.is_some())]
+        {
+            if value {
+                return Err(Failure::wrong(format!("{flag} says nothing of recorded arrivals")));
+            }
+        }
+        let own = self.pairs().into_iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
+        Ok(own.chain(more.iter().cloned()).collect())
+    }
+
     /// Applies the flags, and then `more` keys and values.
     pub(super) fn apply(
         &self,
         builder: &mut ScenarioBuilder,
         more: &[(String, String)],
     ) -> Result<(), Failure> {
+        if self.device.is_some() && self.config.is_none() {
+            return Err(Failure::wrong("--device names one of --config, or of --from"));
+        }
         if let Some(path) = &self.config {
             let config = Config::plan_from_file(path).map_err(Failure::Config)?;
             builder.set_config(&config, self.device.as_deref()).map_err(wrong)?;

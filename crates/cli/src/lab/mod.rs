@@ -4,9 +4,11 @@ mod compare;
 mod flags;
 mod list;
 mod progress;
+mod replay;
 mod reproduce;
 mod run;
 mod sweep;
+mod what_if;
 
 use clap::Subcommand;
 
@@ -39,6 +41,7 @@ enum Command {
     Compare(compare::Args),
     Sweep(sweep::Args),
     List(list::Args),
+    Replay(replay::Args),
     Reproduce(reproduce::Args),
 }
 
@@ -48,6 +51,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Command::Compare(args) => compare::run(args),
         Command::Sweep(args) => sweep::run(args),
         Command::List(args) => list::run(args),
+        Command::Replay(args) => replay::run(args),
         Command::Reproduce(args) => reproduce::run(args),
     }
 }

@@ -9,6 +9,7 @@ use weir_lab::{report, sim};
 
 use super::flags::{self, Settings};
 use super::progress::Watch;
+use super::what_if;
 use crate::failure::Failure;
 use crate::output;
 use crate::signals::Stop;
@@ -21,6 +22,7 @@ Examples:
   weir lab run job.fio --max riops=100 --limiter slice --kernel 6.12
   weir lab run noisy-neighbour --format fio-json | jq .jobs[].read.iops
   weir lab run job.fio --config /etc/weir/weir.toml --device disk0
+  weir lab run --from /var/lib/weir/recording --max \"/vm1 riops=100\"
   weir lab run trace.csv.gz --disk ssd-sata --set trace.timing=asap
   weir lab run --disk ssd-sata -- --name=x --rw=randread --size=1g --direct=1
 
@@ -38,11 +40,15 @@ Exit status: 0 done, 1 failed, 2 wrong usage or a job file with errors.";
 pub(crate) struct Args {
     /// A fio job file, a scenario file (.toml), a block trace (.csv, .trace, .iolog, .blkparse, .gz, .zst), or the name of
     /// a scenario of `weir lab list`
-    #[arg(value_name = "JOB|SCENARIO|TRACE", required_unless_present = "fio")]
+    #[arg(value_name = "JOB|SCENARIO|TRACE", required_unless_present_any = ["fio", "from"])]
     what: Option<String>,
     /// A command line of fio, instead or besides: options, jobs that begin with --name, job files
     #[arg(last = true, value_name = "FIO")]
     fio: Vec<String>,
+    /// Instead of a job: the arrivals of a server's recording, with its settings and those given here: --max, --weight,
+    /// --watermark, --depth, --scheduler, --disk
+    #[arg(long, value_name = "FILE|DIR", conflicts_with_all = ["what", "fio", "html"])]
+    from: Option<PathBuf>,
     #[command(flatten)]
     settings: Settings,
     /// Any setting by name; see `weir lab list settings`
@@ -72,6 +78,17 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let stop = Stop::listen()?;
     let more =
         args.set.iter().map(|text| flags::pair("--set", text)).collect::<Result<Vec<_>, _>>()?;
+    if let Some(from) = &args.from {
+        let format = match args.format {
+            Format::Table => output::Format::Table,
+            Format::Json => output::Format::Json,
+            Format::FioJson => {
+                return Err(Failure::wrong("--from has no jobs for --format fio-json"));
+            }
+        };
+        let settings = args.settings.of_recorded(&more)?;
+        return what_if::run(from, args.settings.device(), &settings, format);
+    }
     let is_trace = flags::tells_a_trace(&more);
     let mut builder = flags::open_either(args.what.as_deref(), &args.fio, is_trace)?;
     args.settings.apply(&mut builder, &more)?;

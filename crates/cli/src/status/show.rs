@@ -244,6 +244,7 @@ mod tests {
             listeners: Default::default(),
             sandbox: Default::default(),
             exports: Vec::new(),
+            recording: None,
             devices: vec![device],
         }
     }

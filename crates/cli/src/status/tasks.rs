@@ -76,6 +76,7 @@ mod tests {
             listeners: Default::default(),
             sandbox: Default::default(),
             exports: Vec::new(),
+            recording: None,
             devices: vec![device],
         };
         let expected = "

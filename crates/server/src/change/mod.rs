@@ -505,6 +505,12 @@ async fn start(
     let index = index.expect("of this configuration");
     let device = &new.devices[index];
     let exports = tables.exports.iter().filter(|export| export.device == handle.id);
+    let disk = match &device.backend {
+        weir_config::Backend::Emulated(spec) => Some(spec.to_string()),
+        _ => None,
+    };
+    let recordings = running.recordings.as_ref();
+    let recorder = recordings.and_then(|recordings| recordings.of_new_device(&handle, disk));
     let setup = Setup {
         name: device.name.clone(),
         path: source_name(&device.backend),
@@ -513,6 +519,7 @@ async fn start(
         engine: device.engine,
         part_bytes_max: device::PART_BYTES_MAX,
         cache: device.cache,
+        recorder,
         settings: settings::settings(new, new, index),
         registry: Arc::clone(&running.shared.registry),
         exports: exports.map(|export| export.place()).collect(),
@@ -616,6 +623,7 @@ fn effective(old: &Config, new: &Config) -> Config {
     Config {
         server: old.server.clone(),
         tls: settings::kept_tls(old, new),
+        record: old.record.clone(),
         devices: new.devices.iter().map(kept).collect(),
         ..new.clone()
     }

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::change::Changes;
+use crate::status::RecordingStatus;
 use crate::tenants::Edit;
 
 /// Body of `POST /v1/set`.
@@ -90,6 +91,24 @@ pub struct DoneReply {
     /// The devices that did it.
     pub devices: Vec<String>,
     /// Generation after the change, as in the header `ETag`.
+    #[serde(default)]
+    pub generation: String,
+}
+
+/// Body of `POST /v1/record`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RecordRequest {
+    /// Whether devices are to be recorded from now on.
+    pub on: bool,
+}
+
+/// Answer to `GET /v1/record` and `POST /v1/record`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct RecordReply {
+    /// How the recording is.
+    pub recording: RecordingStatus,
+    /// Generation of what is set, as in the header `ETag`.
     #[serde(default)]
     pub generation: String,
 }

@@ -10,8 +10,8 @@ use serde::de::DeserializeOwned;
 
 use super::api::{
     ChangeReply, ChangeRequest, DevicesReply, DifferencesReply, DoneReply, ErrorReply,
-    ExportsReply, MoveRequest, Refusal, ReloadRequest, RemoveRequest, ResizeReply, ResizeRequest,
-    SetReply, SetRequest,
+    ExportsReply, MoveRequest, RecordReply, RecordRequest, Refusal, ReloadRequest, RemoveRequest,
+    ResizeReply, ResizeRequest, SetReply, SetRequest,
 };
 use super::remote::Remote;
 use crate::status::Status;
@@ -178,6 +178,24 @@ impl Client {
     /// [`ClientError`]; when refused, nothing has changed.
     pub fn resize(&self, request: &ResizeRequest) -> Result<ResizeReply, ClientError> {
         self.post("/v1/resize", request)
+    }
+
+    /// How the recording is.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`]; refused without `[record]`.
+    pub fn recording(&self) -> Result<RecordReply, ClientError> {
+        self.exchange("GET", "/v1/record", &[])
+    }
+
+    /// Begins the recording or ends it.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`]; when refused, nothing has changed.
+    pub fn record(&self, request: RecordRequest) -> Result<RecordReply, ClientError> {
+        self.post("/v1/record", &request)
     }
 
     /// What a reload would change.

@@ -39,6 +39,8 @@ struct Families {
     dropped: Count,
     connections_refused: Count,
     accepts_failed: Count,
+    recorded: Count,
+    recording_dropped: Count,
     log_left_out: Count,
     late: Count,
     bytes: Count,
@@ -74,6 +76,11 @@ struct Families {
 pub(super) fn encode(status: &Status, accept: Option<&str>) -> (&'static str, String) {
     let families = Families::default();
     families.accepts_failed.get_or_create(&Labels::new()).inc_by(status.listeners.accepts_failed);
+    if let Some(recording) = &status.recording {
+        families.recorded.get_or_create(&Labels::new()).inc_by(recording.requests);
+        let missing = recording.dropped.saturating_add(recording.lost);
+        families.recording_dropped.get_or_create(&Labels::new()).inc_by(missing);
+    }
     for device in &status.devices {
         families.device(device);
     }
@@ -262,6 +269,9 @@ impl Families {
         add("device_connections_refused", help, self.connections_refused);
         let help = "Times that a listener could not accept";
         add("accepts_failed", help, self.accepts_failed);
+        add("recording_requests", "Requests recorded", self.recorded);
+        let help = "Entries that are missing in the recording";
+        add("recording_entries_dropped", help, self.recording_dropped);
         let help = "Log lines about clients that were left out";
         add("device_log_lines_left_out", help, self.log_left_out);
         add("device_wakes_late", "Wake-ups for a limit more than 1 ms late", self.late);
@@ -362,6 +372,7 @@ mod tests {
             uptime_secs: 1,
             listeners: Default::default(),
             sandbox: crate::status::SandboxStatus::default(),
+            recording: None,
             generation: "1-a".into(),
             devices: vec![device],
         };

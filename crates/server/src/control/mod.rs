@@ -10,6 +10,8 @@
 //! | `POST /v1/change` | [`ChangeRequest`] | [`ChangeReply`] |
 //! | `POST /v1/reload` | [`ReloadRequest`] | [`ChangeReply`] |
 //! | `POST /v1/resize` | [`ResizeRequest`] | [`ResizeReply`] |
+//! | `GET /v1/record` | | [`RecordReply`] |
+//! | `POST /v1/record` | [`RecordRequest`] | [`RecordReply`] |
 //! | `GET /v1/differences` | | [`DifferencesReply`] |
 //! | `GET /healthz`, `GET /readyz` | | [`HealthReply`] |
 //! | `GET /metrics` | | text for Prometheus |
@@ -60,8 +62,8 @@ pub use api::{
     ExportsReply, ReloadRequest, ResizeReply, ResizeRequest,
 };
 pub use api::{
-    DoneReply, ErrorReply, HealthReply, MoveRequest, ReadBack, Refusal, RemoveRequest, SetReply,
-    SetRequest,
+    DoneReply, ErrorReply, HealthReply, MoveRequest, ReadBack, RecordReply, RecordRequest, Refusal,
+    RemoveRequest, SetReply, SetRequest,
 };
 pub use caller::{Caller, Change, Identity};
 pub use client::{Client, ClientError};

@@ -10,7 +10,8 @@ use weir_text::{DeviceRef, LimitKey, WeightKey};
 use weir_units::nearest;
 
 use super::api::{
-    DoneReply, HealthReply, MoveRequest, ReadBack, RemoveRequest, SetReply, SetRequest,
+    DoneReply, HealthReply, MoveRequest, ReadBack, RecordReply, RecordRequest, RemoveRequest,
+    SetReply, SetRequest,
 };
 use super::caller::{Change, Identity};
 use super::generation::Generation;
@@ -22,8 +23,10 @@ use super::token::Tokens;
 use crate::change::Changes;
 use crate::command::{Applied, Command, SetError, Setting};
 use crate::device::{DeviceHandle, DeviceReport};
+use crate::recording::Recordings;
 use crate::status::{
-    CgroupStatus, DeviceStatus, ExportStatus, ListenersStatus, SandboxStatus, Status,
+    CgroupStatus, DeviceStatus, ExportStatus, ListenersStatus, RecordingStatus, SandboxStatus,
+    Status,
 };
 use crate::tenants::{Edit, Tenants, TenantsError};
 
@@ -100,6 +103,14 @@ pub trait Host<T>: Send + Sync + 'static {
     fn tokens(&self) -> Arc<Tokens> {
         Arc::default()
     }
+    /// How the recording is; `None` without one.
+    fn recording(&self) -> Option<RecordingStatus> {
+        None
+    }
+    /// Begins the recording or ends it; whether that is new.
+    fn record(&self, _is_on: bool) -> bool {
+        false
+    }
     /// Changes of devices and exports, and what is kept; `None` where there are none.
     fn tenants(&self) -> Option<&Tenants> {
         None
@@ -129,6 +140,16 @@ impl Host<DeviceHandle> for Arc<Tenants> {
 
     fn tokens(&self) -> Arc<Tokens> {
         self.running().tokens()
+    }
+
+    fn recording(&self) -> Option<RecordingStatus> {
+        self.running().recordings.as_ref().map(Recordings::status)
+    }
+
+    fn record(&self, is_on: bool) -> bool {
+        let running = self.running();
+        let devices = running.devices();
+        running.recordings.as_ref().is_some_and(|recordings| recordings.switch(is_on, &devices))
     }
 
     fn tenants(&self) -> Option<&Tenants> {
@@ -264,6 +285,7 @@ impl<T: Target> Control<T> {
             generation,
             listeners: self.host.listeners(),
             sandbox: self.host.sandbox(),
+            recording: self.host.recording(),
             devices: statuses(&devices).await?,
             exports: self.host.exports(),
         })
@@ -281,6 +303,34 @@ impl<T: Target> Control<T> {
             tokio::time::sleep(SAMPLE_EVERY).await;
             self.sample();
         }
+    }
+
+    /// How the recording is.
+    pub(super) async fn recording(&self) -> Result<RecordReply, Refused> {
+        let generation = self.generation.text();
+        match self.host.recording() {
+            Some(recording) => Ok(RecordReply { recording, generation }),
+            None => Err(Refused::bad("", "the configuration has no [record]").hint(
+                "add `[record]` with `directory = \"...\"`, and restart the server".to_owned(),
+            )),
+        }
+    }
+
+    /// Begins the recording or ends it.
+    pub(super) async fn record(
+        &self,
+        call: &Call,
+        request: &RecordRequest,
+    ) -> Result<RecordReply, Refused> {
+        let turn = self.turn(call).await?;
+        self.recording().await?;
+        let word = |on| if on { "on" } else { "off" }.to_owned();
+        let (old, new) = (Some(word(!request.on)), Some(word(request.on)));
+        let change = Change { operation: "record", old, new, ..Change::default() };
+        let changes = if self.host.record(request.on) { vec![change] } else { Vec::new() };
+        turn.changed(&changes);
+        drop(turn);
+        self.recording().await
     }
 
     /// Whether every device thread answers. O(devices).

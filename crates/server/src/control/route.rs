@@ -9,8 +9,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::api::{
-    ChangeReply, DevicesReply, DifferencesReply, DoneReply, ExportsReply, HealthReply, ResizeReply,
-    SetReply,
+    ChangeReply, DevicesReply, DifferencesReply, DoneReply, ExportsReply, HealthReply, RecordReply,
+    ResizeReply, SetReply,
 };
 use super::caller::Caller;
 use super::generation::IfMatch;
@@ -90,6 +90,7 @@ tell_generation!(
     DifferencesReply,
     DevicesReply,
     ExportsReply,
+    RecordReply,
 );
 
 impl Reply for HealthReply {

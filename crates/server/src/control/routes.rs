@@ -81,6 +81,18 @@ pub(super) fn routes<T: Target>() -> Vec<Route<T>> {
             |control, call, request| async move { control.resize(&call, &request).await },
         )
         .refuses(&[404, 409, 503]),
+        Route::get("/v1/record", "recording", "How the recording is", |control, _| async move {
+            control.recording().await
+        }),
+        Route::change(
+            Method::Post,
+            "/v1/record",
+            "record",
+            "Begin the recording, or end it",
+            r#"{"on":true}"#,
+            |control, call, request| async move { control.record(&call, &request).await },
+        )
+        .refuses(&[409, 503]),
         Route::get(
             "/v1/differences",
             "differences",

@@ -143,7 +143,9 @@ fn reloaded(Difference { section, name, change }: &Difference) -> Change {
             line.device = Some(name.clone());
             None
         }
-        SectionKind::Server | SectionKind::Tls => Some(section.name().to_owned()),
+        SectionKind::Server | SectionKind::Tls | SectionKind::Record => {
+            Some(section.name().to_owned())
+        }
         SectionKind::Export | SectionKind::Peer | SectionKind::Token => {
             Some(format!("{}.{name}", section.name()))
         }

@@ -98,6 +98,7 @@ fn keep(device: &mut DeviceStatus, command: Command) {
         | Command::ServeExport(_)
         | Command::CloseExport(_)
         | Command::Grow { .. }
+        | Command::Record(_)
         | Command::Drain => {}
     }
 }

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use tracing::warn;
 use weir_config::CLIENT_PREFIX;
 use weir_engine::{
-    CgroupId, Change, ChangeError, CreateError, Engine, Instant, Limits, OpenError, PerDimension,
+    CgroupId, Change, ChangeError, CreateError, Instant, Limits, OpenError, PerDimension,
 };
 use weir_nbd::ExportId;
+use weir_recording::RecordedEngine;
 
 use super::clients::{Joining, Peer};
 use super::export_paths::Place;
@@ -37,7 +38,7 @@ pub(super) enum JoinError {
 
 /// Makes a cgroup for a client, with its limits.
 pub(super) fn create(
-    engine: &mut Engine,
+    engine: &mut RecordedEngine,
     now: Instant,
     peer: Peer,
     joining: &Joining<'_>,
@@ -61,7 +62,7 @@ pub(super) fn create(
 
 /// Sets the limits of a client's cgroup.
 pub(super) fn set(
-    engine: &mut Engine,
+    engine: &mut RecordedEngine,
     now: Instant,
     cgroup: CgroupId,
     max: PerDimension,
@@ -173,14 +174,28 @@ impl DeviceIo {
 
 #[cfg(test)]
 mod tests {
-    use weir_engine::{Config, Dimension, Extent, Op, Path, Request, TaskId};
+    use weir_driver::Device;
+    use weir_engine::{
+        Config, Dimension, Dispatch, Engine, Event, Extent, Op, Path, Request, TaskId,
+    };
 
     use super::*;
     use crate::device::clients::{Clients, Member};
 
+    /// Counts what comes to the device.
+    struct Count(usize);
+
+    impl Device for Count {
+        fn issue(&mut self, _now: Instant, _dispatch: Dispatch) {
+            self.0 += 1;
+        }
+
+        fn record(&mut self, _now: Instant, _event: Event) {}
+    }
+
     /// An engine with the cgroup `/vm1`, and clients of exports of it.
     struct Tenant {
-        engine: Engine,
+        engine: RecordedEngine,
         clients: Clients,
         cgroup: CgroupId,
         cgroups_max: usize,
@@ -188,7 +203,8 @@ mod tests {
 
     impl Tenant {
         fn new(cgroups_max: usize) -> Tenant {
-            let mut engine = Engine::new(Config::default(), Instant::ZERO);
+            let engine = Engine::new(Config::default(), Instant::ZERO);
+            let mut engine = RecordedEngine::new(engine);
             let path = Path::parse("/vm1").expect("a path");
             let cgroup = engine.ensure_cgroup(&path).expect("it is made");
             Tenant { engine, clients: Clients::default(), cgroup, cgroups_max }
@@ -225,7 +241,9 @@ mod tests {
                 let request = Request::new(task, Op::Read, Extent::new(number * 512, 512), 0);
                 self.engine.submit(Instant::ZERO, request).expect("there is room");
             }
-            std::iter::from_fn(|| self.engine.poll_dispatch(Instant::ZERO)).count()
+            let mut count = Count(0);
+            self.engine.turn(Instant::ZERO, &mut count);
+            count.0
         }
     }
 

@@ -8,8 +8,9 @@ use std::os::fd::BorrowedFd;
 use std::rc::{Rc, Weak};
 
 use rustix::net::getpeername;
-use weir_engine::{CgroupId, Change, ClientId, Engine, Instant, TaskId};
+use weir_engine::{CgroupId, Change, ClientId, Instant, TaskId};
 use weir_nbd::ExportId;
+use weir_recording::RecordedEngine;
 
 use super::client_limits::{self, JoinError};
 use super::export_paths::Place;
@@ -139,7 +140,7 @@ impl Clients {
     /// is there; gives what all of its connections hold, too.
     pub(super) fn join(
         &mut self,
-        engine: &mut Engine,
+        engine: &mut RecordedEngine,
         now: Instant,
         peer: Peer,
         joining: &Joining<'_>,
@@ -179,7 +180,7 @@ impl Clients {
     /// last. Requests at the device go on.
     pub(super) fn leave(
         &mut self,
-        engine: &mut Engine,
+        engine: &mut RecordedEngine,
         now: Instant,
         member: Member,
     ) -> Option<CgroupId> {
@@ -225,7 +226,7 @@ impl Clients {
     /// and stays when a connection goes. `None` when there is no room for it.
     pub(super) fn write_back_task(
         &mut self,
-        engine: &mut Engine,
+        engine: &mut RecordedEngine,
         member: Member,
     ) -> Option<TaskId> {
         let client = self.open.get_mut(&member.key())?;

@@ -2,9 +2,8 @@
 
 use std::num::NonZeroU32;
 
-use weir_engine::{
-    CgroupId, Change, ChangeError, Dimension, Direction, Engine, Instant, Limits, Path,
-};
+use weir_engine::{CgroupId, Change, ChangeError, Dimension, Direction, Instant, Limits, Path};
+use weir_recording::RecordedEngine;
 
 use weir_nbd::ExportId;
 
@@ -36,6 +35,8 @@ impl Reactor {
             Command::ServeExport(place) => self.serve_export(now, place),
             Command::CloseExport(export) => self.close_export(now, export),
             Command::Grow { reply } => drop(reply.send(self.grow())),
+            Command::Record(Some(recorder)) => self.engine.attach(now, *recorder),
+            Command::Record(None) => self.engine.detach(),
             Command::Drain => self.start_draining(now),
         }
     }
@@ -243,7 +244,7 @@ fn check_depth(depth: usize) -> Result<(), SetError> {
 /// Changes one setting of the cgroup at `path`, which comes into being if it does not exist. A refused change leaves
 /// everything as it was, a new cgroup without limits aside.
 pub(super) fn set(
-    engine: &mut Engine,
+    engine: &mut RecordedEngine,
     now: Instant,
     path: &Path,
     setting: Setting,

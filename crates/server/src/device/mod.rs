@@ -63,6 +63,7 @@ use weir_config::DeviceConfig;
 use weir_disk::DiskModel;
 use weir_engine::{Config, Engine, Instant, Path};
 use weir_nbd::Session;
+use weir_recording::{RecordedEngine, Recorder};
 use weir_uring::{Backend, Ring, RingError, Waker, monotonic_ns};
 
 pub use self::clients::Peer;
@@ -91,6 +92,8 @@ pub(crate) struct Setup {
     /// See [`PART_BYTES_MAX`].
     pub(crate) part_bytes_max: u32,
     pub(crate) cache: Option<weir_cache::Settings>,
+    /// Where the engine's inputs are recorded, if they are.
+    pub(crate) recorder: Option<Recorder>,
     /// Settings of cgroups, parents first.
     pub(crate) settings: Vec<(Path, Setting)>,
     /// What else there is in the server.
@@ -234,11 +237,15 @@ pub(crate) fn spawn(
 }
 
 /// Sets up engine and ring in the calling thread.
-fn start(setup: Setup) -> Result<Reactor, DeviceError> {
+fn start(mut setup: Setup) -> Result<Reactor, DeviceError> {
     let ring = Ring::new(&weir_uring::Config { pool_bytes: POOL_BYTES, ..Default::default() })?;
     let now = Instant::from_nanos(monotonic_ns());
     let piece_bytes_max = Some(weir_driver::PIECE_BYTES_MAX);
-    let mut engine = Engine::new(Config { piece_bytes_max, ..setup.engine }, now);
+    let engine = Engine::new(Config { piece_bytes_max, ..setup.engine }, now);
+    let mut engine = RecordedEngine::new(engine);
+    if let Some(recorder) = setup.recorder.take() {
+        engine.attach(now, recorder);
+    }
     for (cgroup, setting) in &setup.settings {
         commands::set(&mut engine, now, cgroup, setting.clone())
             .map_err(|error| DeviceError::Setting { cgroup: cgroup.clone(), error })?;

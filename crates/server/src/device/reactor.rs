@@ -8,7 +8,8 @@ use std::sync::mpsc::Receiver;
 use slab::Slab;
 use tokio::sync::oneshot;
 use tracing::{debug, info};
-use weir_engine::{Engine, Instant, Outcome, Request};
+use weir_engine::{Instant, Outcome, Request};
+use weir_recording::RecordedEngine;
 use weir_uring::Completion;
 
 use super::backpressure::Backpressure;
@@ -49,7 +50,7 @@ const LOOKS_A_TURN: usize = 16;
 
 /// A device thread at work: the engine, and everything else.
 pub(super) struct Reactor {
-    pub(super) engine: Engine,
+    pub(super) engine: RecordedEngine,
     pub(super) io: DeviceIo,
 }
 
@@ -99,7 +100,7 @@ pub(super) struct DeviceIo {
 impl Reactor {
     pub(super) fn new(
         setup: Setup,
-        engine: Engine,
+        engine: RecordedEngine,
         mut ring: Box<dyn DeviceRing>,
     ) -> io::Result<Reactor> {
         let disk = ring.attach(setup.backend);
@@ -171,7 +172,7 @@ impl Reactor {
             let mut looks = LOOKS_A_TURN;
             for _ in 0..ROUNDS_A_TURN {
                 self.tend_cache(now);
-                weir_driver::turn(&mut self.engine, now, &mut self.io);
+                self.engine.turn(now, &mut self.io);
                 let mut has_completed = false;
                 while let Some(key) = self.io.look(&mut looks) {
                     has_completed = true;
@@ -342,6 +343,7 @@ impl Reactor {
         let pressed = io.backpressure.is_waiting() || io.dispatching.is_waiting_for_buffer();
         [
             due.map(Instant::as_nanos),
+            self.engine.recording_due().map(Instant::as_nanos),
             io.cache.as_ref().and_then(|cache| cache.next_event()),
             io.storage.next_event(),
             io.connections.next_due(),

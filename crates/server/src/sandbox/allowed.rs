@@ -18,6 +18,8 @@ pub(super) enum Purpose {
     Sockets,
     /// Changes are kept: files are created, written and removed.
     Kept,
+    /// The same, of recordings.
+    Recordings,
 }
 
 /// Paths that a process in the sandbox may still open, and TCP ports that it may bind.
@@ -53,6 +55,11 @@ impl Allowed {
             for file in files.into_iter().flatten() {
                 allowed.add_directory(file, Purpose::Read);
             }
+        }
+        if let Some(record) = &config.record {
+            // A rule needs it to be there; where it cannot be made, the recording says so.
+            let _ = std::fs::create_dir(&record.directory);
+            allowed.add(&record.directory, Purpose::Recordings);
         }
         for path in &server.sandbox_paths {
             allowed.add(path, Purpose::Devices);

@@ -79,7 +79,7 @@ fn allow(
         Purpose::Read => read,
         Purpose::Devices => read | AccessFs::WriteFile | AccessFs::IoctlDev,
         Purpose::Sockets => AccessFs::ReadDir | AccessFs::MakeSock | AccessFs::RemoveFile,
-        Purpose::Kept => {
+        Purpose::Kept | Purpose::Recordings => {
             read | AccessFs::WriteFile
                 | AccessFs::Truncate
                 | AccessFs::MakeReg

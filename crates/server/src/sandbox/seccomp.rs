@@ -46,6 +46,7 @@ const CALLS: &[c_long] = &[
     libc::SYS_sched_yield,
     libc::SYS_set_robust_list,
     libc::SYS_set_tid_address,
+    libc::SYS_setpriority,
     // Signals, to this process.
     libc::SYS_rt_sigaction,
     libc::SYS_rt_sigprocmask,

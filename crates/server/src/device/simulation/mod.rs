@@ -15,6 +15,7 @@ mod checker;
 mod client;
 mod disk;
 mod plan;
+mod recorded;
 mod rng;
 mod world;
 
@@ -27,10 +28,12 @@ use weir_config::Config;
 use weir_disk::Spec;
 use weir_engine::{Engine, Instant, Path};
 use weir_nbd::{BlockSizes, Export, ExportId, Features};
+use weir_recording::RecordedEngine;
 use weir_uring::Backend;
 
 use self::checker::{Checker, Counts};
 use self::plan::Plan;
+use self::recorded::Recorded;
 use self::rng::Rng;
 use self::world::{SimulatedRing, World};
 use super::reactor::Reactor;
@@ -45,6 +48,8 @@ use crate::status::{CgroupStatus, DeviceStatus};
 
 /// Seeds of `make test`.
 const SEEDS: u64 = 2000;
+/// One seed of so many is recorded and replayed.
+const SEEDS_A_RECORDING: u64 = 8;
 /// Seeds between two lines of progress.
 const PROGRESS: u64 = 20_000;
 
@@ -113,6 +118,7 @@ fn setup(plan: &Plan, handle: DeviceHandle) -> Setup {
         engine: plan.engine,
         part_bytes_max: plan.part_bytes_max,
         cache: plan.cache,
+        recorder: None,
         settings: Vec::new(),
         exports: exports.iter().map(|export| export.place()).collect(),
         registry,
@@ -136,7 +142,11 @@ fn run(seed: u64) -> Result<(), String> {
     let world = World::new(seed, Plan::draw(seed), sender).map_err(|error| error.to_string())?;
     let setup = setup(&plan, handle);
     let now = Instant::from_nanos(world.now_ns);
-    let mut engine = Engine::new(plan.engine, now);
+    let mut engine = RecordedEngine::new(Engine::new(plan.engine, now));
+    let recorded = match seed.is_multiple_of(SEEDS_A_RECORDING) {
+        true => Some(Recorded::start(&mut engine, now)?),
+        false => None,
+    };
     for (export, limits) in plan.limits.iter().enumerate() {
         commands::set(&mut engine, now, &cgroup(export), Setting::Limits(*limits))
             .map_err(|error| format!("limits: {error}"))?;
@@ -147,6 +157,9 @@ fn run(seed: u64) -> Result<(), String> {
     let mut reactor =
         Reactor::new(setup, engine, Box::new(ring)).map_err(|error| error.to_string())?;
     let ended = reactor.run(&commands);
+    if let Some(recorded) = recorded {
+        recorded.check(&mut reactor.engine).map_err(|error| format!("the recording: {error}"))?;
+    }
     let mut world = world.borrow_mut();
     if let Some(violation) = world.violation.take() {
         return Err(format!("{violation}; {}", describe(&reactor)));
