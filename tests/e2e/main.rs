@@ -51,6 +51,7 @@ mod qemu_io_patterns;
 mod qemu_io_zeroes;
 mod qemu_qcow2;
 mod reconnecting;
+mod recording;
 mod reloading;
 mod replay;
 mod sandbox;
