@@ -3,6 +3,7 @@
 use std::ops::Deref;
 
 use weir_driver::Device;
+use weir_engine::stats::SharedCounters;
 use weir_engine::{
     CgroupId, Change, ChangeError, Class, ClientId, CreateError, Dispatch, Engine, Event, Instant,
     OpenError, Outcome, Path, Request, RequestId, SubmitError, TaskId, Ticket,
@@ -299,6 +300,11 @@ impl RecordedEngine {
                 weir_driver::turn(&mut self.engine, now, &mut Listening { recorder, device })
             }
         }
+    }
+
+    /// As [`Engine::shared_counters`], which decides nothing and is not recorded.
+    pub fn shared_counters(&mut self, cgroup: CgroupId) -> Option<SharedCounters> {
+        self.engine.shared_counters(cgroup)
     }
 
     /// See [`Engine::check`].

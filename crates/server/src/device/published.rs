@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use weir_engine::{CgroupId, Dimension, Engine};
+use weir_recording::RecordedEngine;
 
 use super::reactor::Reactor;
 use super::waits::SharedWaits;
@@ -60,7 +61,7 @@ impl Published {
     }
 
     /// Leaves all that has changed at the board. O(changed × log cgroups).
-    fn publish(&mut self, engine: &mut Engine) {
+    fn publish(&mut self, engine: &mut RecordedEngine) {
         for cgroup in std::mem::take(&mut self.changed) {
             let Some(record) = self.record(engine, cgroup) else { continue };
             let burst = record.settings.limits.burst;
@@ -74,7 +75,7 @@ impl Published {
     }
 
     /// `None` of a cgroup that is gone already.
-    fn record(&mut self, engine: &mut Engine, cgroup: CgroupId) -> Option<CgroupRecord> {
+    fn record(&mut self, engine: &mut RecordedEngine, cgroup: CgroupId) -> Option<CgroupRecord> {
         Some(CgroupRecord {
             cgroup,
             parent: engine.parent(cgroup),
