@@ -92,6 +92,7 @@ pub(super) fn status(seconds: u64) -> Status {
         generation: format!("{seconds}-a"),
         listeners: Default::default(),
         sandbox: Default::default(),
+        recording: None,
         exports: Vec::new(),
         devices: vec![store, spare],
     }
