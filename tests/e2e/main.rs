@@ -13,6 +13,7 @@ mod disconnects;
 mod disk_mount;
 mod durability;
 mod ending;
+mod explain;
 mod export_settings;
 mod extended_headers;
 mod fio_verify;

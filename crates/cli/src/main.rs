@@ -14,6 +14,7 @@ mod demo;
 mod disk;
 #[cfg(test)]
 mod examples;
+mod explain;
 mod failure;
 mod find_server;
 mod lab;
@@ -49,6 +50,7 @@ Examples:
   weir serve weir.toml                   several devices, tenants and exports
   weir status                            who waits for what
   weir top                               the same live, and limits changed
+  weir explain /main                     what holds it, and what to change
   weir set /main io.max riops=1000       another limit, while it runs
   weir export add vm2 --image vm2.img --cgroup /vm2 --create
   weir calibrate /dev/sdb                what a disk can do; only reads
@@ -69,6 +71,7 @@ enum Command {
     Serve(Box<serve::Args>),
     Status(status::Args),
     Top(top::Args),
+    Explain(explain::Args),
     Set(set::Args),
     Move(move_cgroup::Args),
     Remove(remove::Args),
@@ -105,6 +108,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(*args),
         Command::Status(args) => status::run(&args),
         Command::Top(args) => top::run(&args),
+        Command::Explain(args) => explain::run(&args),
         Command::Set(args) => set::run(&args),
         Command::Move(args) => move_cgroup::run(&args),
         Command::Remove(args) => remove::run(&args),

@@ -27,7 +27,7 @@ pub(crate) use self::rates::{CgroupRates, Interval, utilisation_percent};
 pub(crate) use self::selection::Selection;
 pub(crate) use self::sort::SortKey;
 pub(crate) use self::tree::Tree;
-pub(crate) use self::why::{Cause, breakable, sentence};
+pub(crate) use self::why::{Cause, breakable, causes, sentence};
 use crate::client_args::ClientArgs;
 use crate::failure::Failure;
 use crate::output::Format;

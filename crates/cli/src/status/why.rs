@@ -38,7 +38,7 @@ fn sums(wait: &WaitStatus) -> BTreeMap<What, u64> {
 }
 
 /// Waits of `completed` requests between two readings by cause, the longest first; empty if none completed.
-pub(super) fn causes(before: &WaitStatus, after: &WaitStatus, completed: u64) -> Vec<Cause> {
+pub(crate) fn causes(before: &WaitStatus, after: &WaitStatus, completed: u64) -> Vec<Cause> {
     let (before, mut waits) = (sums(before), sums(after));
     for (what, ns) in &mut waits {
         *ns = ns.saturating_sub(before.get(what).copied().unwrap_or_default());

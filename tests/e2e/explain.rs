@@ -1,0 +1,149 @@
+//! `weir explain` beside our own client: its finding is what was set up.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use weir_tests::nbd::{Client, Kind};
+use weir_tests::{Place, Server, eventually};
+
+/// Exports `a` and `b`, of the cgroups `/vms/a` and `/vms/b`. `settings` are the lines of the device, `/vms` and these two.
+fn serve(place: &Place, latency: &str, settings: [&str; 4]) -> Server {
+    let [device, vms, a, b] = settings;
+    Server::config(
+        place,
+        &format!(
+            r#"
+            [device.disk]
+            path = "emulated:null,latency={latency},size=64M"
+            {device}
+            [cgroup."/vms"]
+            {vms}
+            [cgroup."/vms/a"]
+            {a}
+            [cgroup."/vms/b"]
+            {b}
+            [export.a]
+            device = "disk"
+            cgroup = "/vms/a"
+            [export.b]
+            device = "disk"
+            cgroup = "/vms/b"
+            "#
+        ),
+    )
+}
+
+const RIOPS_200: &str = r#""io.max" = "disk riops=200""#;
+
+/// Reads with `depth` requests inside and `pause` after each reply, until `is_over`.
+fn read(server: &Server, export: &str, depth: usize, pause: Duration, is_over: &AtomicBool) {
+    let mut client =
+        Client::open(weir_tests::nbd::dial(server.socket()), export).expect("it is there");
+    while !is_over.load(Ordering::Relaxed) {
+        while client.pending() < depth {
+            client.send(Kind::Read, 0, 0, 4096, &[]).expect("it is taken");
+        }
+        assert_eq!(client.receive().expect("it is answered").error, 0);
+        if !pause.is_zero() {
+            thread::park_timeout(pause);
+        }
+    }
+}
+
+/// While `depths` of requests of `a` and `b` are inside, `weir explain WHAT` comes to `finding`, with these words.
+fn finds(server: &Server, what: &str, load: [(usize, u64); 2], finding: &str, words: &[&str]) {
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for (export, (depth, pause_ms)) in ["a", "b"].into_iter().zip(load) {
+            let is_over = &is_over;
+            if depth > 0 {
+                scope.spawn(move || {
+                    read(server, export, depth, Duration::from_millis(pause_ms), is_over);
+                });
+            }
+        }
+        let mut last = String::new();
+        let looked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            eventually(finding, || {
+                let flags = [what, "--format", "json", "--interval", "300ms"];
+                last = server.ask("explain", &flags).stdout;
+                last.contains(&format!("\"finding\": \"{finding}\""))
+            });
+        }));
+        is_over.store(true, Ordering::Relaxed);
+        assert!(looked.is_ok(), "{last}");
+        for word in words {
+            assert!(last.contains(word), "{word}: {last}");
+        }
+    });
+}
+
+#[test]
+fn own_limit_is_explained() {
+    let place = Place::new();
+    let server = serve(&place, "1ms", ["", "", RIOPS_200, ""]);
+    let words = ["its own limit of riops=200", "weir set /vms/a io.max riops=400"];
+    finds(&server, "/vms/a", [(8, 0), (0, 0)], "own_limit", &words);
+    finds(&server, "a", [(8, 0), (0, 0)], "own_limit", &["export \\\"a\\\" is held"]);
+    server.stop();
+}
+
+#[test]
+fn limit_of_an_ancestor_is_explained() {
+    let place = Place::new();
+    let server = serve(&place, "1ms", ["", RIOPS_200, "", ""]);
+    let words = ["the limit of /vms above it, riops=200", "weir set /vms io.max riops=400"];
+    finds(&server, "/vms/a", [(1, 0), (0, 0)], "limit_above", &words);
+    server.stop();
+}
+
+#[test]
+fn neighbour_under_the_same_limit_is_explained() {
+    let place = Place::new();
+    let server = serve(&place, "1ms", ["", RIOPS_200, "", "\"io.weight\" = 1000"]);
+    let words = ["/vms/b had it most", "weir set /vms/a io.weight 200"];
+    finds(&server, "/vms/a", [(1, 0), (16, 0)], "other_clients", &words);
+    server.stop();
+}
+
+#[test]
+fn slow_device_is_explained() {
+    let place = Place::new();
+    let server = serve(&place, "20ms", [""; 4]);
+    finds(
+        &server,
+        "/vms/a",
+        [(4, 0), (0, 0)],
+        "device_slow",
+        &["The device disk is slow for /vms/a"],
+    );
+    server.stop();
+}
+
+#[test]
+fn full_device_is_explained() {
+    let place = Place::new();
+    let server = serve(&place, "5ms", ["depth = 1", "", "", ""]);
+    finds(&server, "/vms/a", [(8, 0), (8, 0)], "device_full", &["weir set /vms/b io.max rwiops="]);
+    server.stop();
+}
+
+#[test]
+fn client_with_one_request_at_a_time_is_explained() {
+    let place = Place::new();
+    let server = serve(&place, "1ms", [""; 4]);
+    finds(&server, "/vms/a", [(1, 0), (0, 0)], "shallow_client", &["Nothing in Weir holds /vms/a"]);
+    server.stop();
+}
+
+#[test]
+fn nothing_wrong_is_said() {
+    let place = Place::new();
+    let server = serve(&place, "100us", [""; 4]);
+    finds(&server, "/vms/a", [(1, 20), (0, 0)], "nothing_wrong", &["Nothing is wrong with /vms/a"]);
+    let missing = server.ask("explain", &["/vms/c", "--interval", "10ms"]);
+    assert_eq!(missing.status.code(), Some(2), "{missing:?}");
+    assert!(missing.stderr.contains("there is no cgroup \"/vms/c\""), "{missing:?}");
+    server.stop();
+}
