@@ -14,6 +14,9 @@ pub(crate) const CONTROL: &str = "control.sock";
 /// How the names of those end that only read.
 pub(crate) const CONTROL_READ: &str = "control-read.sock";
 
+/// How the names of those end that are for metrics.
+pub(crate) const METRICS: &str = "metrics.sock";
+
 /// The first of `$RUNTIME_DIRECTORY`, which systemd sets for a service; else `$XDG_RUNTIME_DIR/weir`; else for root `/run/weir`,
 /// for others `/tmp/weir-UID`.
 pub(crate) fn path() -> PathBuf {

@@ -79,6 +79,15 @@ pub struct ServerConfig {
     pub control_hosts: Vec<String>,
     /// `control_origins`: origins whose pages may change something.
     pub control_origins: Vec<String>,
+    /// `metrics`: the Unix socket that answers `GET /metrics` and `GET /healthz` and nothing else.
+    pub metrics: Option<PathBuf>,
+    /// `metrics_mode`: the mode of that socket's file; 0o660 by default.
+    pub metrics_mode: u32,
+    /// `metrics_group`: its group, as `control_group`.
+    pub metrics_group: Option<String>,
+    /// `metrics_listen`: TCP addresses that answer the same, without encryption; those of this machine alone unless
+    /// `allow_remote` says otherwise.
+    pub metrics_listen: Vec<SocketAddr>,
     /// `max_connections`: further connections are refused; 1 to 65536, 1024 by default.
     pub max_connections: u32,
     /// `exit_last`: end when the last client leaves; off by default.

@@ -23,6 +23,8 @@ const CONNECTIONS_MIN: u32 = 16;
 const CGROUPS: u32 = 10_000;
 /// The port for the control API in examples: the one after NBD's.
 const CONTROL_PORT: u16 = 10_810;
+/// The port for metrics in examples.
+const METRICS_PORT: u16 = 9_810;
 
 /// How long requests under way may take at the end.
 const DRAIN_TIME: Duration = Duration::from_secs(10);
@@ -33,7 +35,7 @@ const GROUP_MAX: usize = 32;
 /// Longest name of a machine, in bytes (RFC 1035).
 const HOST_MAX: usize = 253;
 
-pub(crate) const KEYS: [&str; 23] = [
+pub(crate) const KEYS: [&str; 27] = [
     "socket",
     "socket_mode",
     "listen",
@@ -46,6 +48,10 @@ pub(crate) const KEYS: [&str; 23] = [
     "control_listen",
     "control_hosts",
     "control_origins",
+    "metrics",
+    "metrics_mode",
+    "metrics_group",
+    "metrics_listen",
     "max_connections",
     "exit_last",
     "drain_time",
@@ -76,6 +82,10 @@ impl Default for ServerConfig {
             control_listen: Vec::new(),
             control_hosts: Vec::new(),
             control_origins: Vec::new(),
+            metrics: None,
+            metrics_mode: ServerConfig::READ_MODE,
+            metrics_group: None,
+            metrics_listen: Vec::new(),
             max_connections: CONNECTIONS,
             exit_last: false,
             drain_time: DRAIN_TIME,
@@ -96,7 +106,7 @@ impl ServerConfig {
     /// Default mode of the NBD socket: only its owner.
     pub const SOCKET_MODE: u32 = 0o600;
 
-    /// Default mode of the reading control socket: its owner and its group.
+    /// Default mode of the sockets that only read: their owner and their group.
     pub const READ_MODE: u32 = 0o660;
 
     /// Whether anything is encrypted, so that `[tls]` is needed.
@@ -112,8 +122,8 @@ impl ServerConfig {
         }
     }
 
-    /// Gives control sockets, `control.sock` and `control-read.sock`, and, if it listens nowhere, an NBD socket,
-    /// `nbd.sock`, in `directory`.
+    /// Gives control sockets, `control.sock` and `control-read.sock`, one for metrics, `metrics.sock`, and, if it listens
+    /// nowhere, an NBD socket, `nbd.sock`, in `directory`.
     pub fn fill_in(&mut self, directory: &Path) {
         if self.socket.is_none() && self.listen.is_empty() {
             self.socket = Some(directory.join("nbd.sock"));
@@ -121,6 +131,7 @@ impl ServerConfig {
         if self.control.is_none() {
             self.control = Some(directory.join("control.sock"));
             self.control_read.get_or_insert_with(|| directory.join("control-read.sock"));
+            self.metrics.get_or_insert_with(|| directory.join("metrics.sock"));
         }
     }
 }
@@ -157,6 +168,7 @@ pub(crate) fn read(
     control(&mut server, text.as_ref(), files, report);
     control_files(&mut server, &section, files, report);
     control_listen(&mut server, root, &section, report);
+    metrics(&mut server, &section, files, report);
     if let Some(connections) = section.number("max_connections", 1, CONNECTIONS_MAX, report) {
         server.max_connections = connections;
         server.max_connections_per_client = max_connections_per_client(connections);
@@ -303,6 +315,47 @@ pub(crate) fn control_read(
         if server.control_read == *other {
             let hint = "choose another path, or leave it out".to_owned();
             report.refuse(text, format!("{name} has the same socket"), Some(hint));
+        }
+    }
+}
+
+/// Where metrics are read: a Unix socket, which must be none of the others, and addresses, which only `allow_remote` lets
+/// other machines reach.
+fn metrics(server: &mut ServerConfig, section: &Section<'_>, files: &Files, report: &mut Report) {
+    if let Some(text) = section.text("metrics", report) {
+        server.metrics = unix(&text, files, report);
+        let others = [
+            (&server.socket, "NBD"),
+            (&server.control, "`control`"),
+            (&server.control_read, "`control_read`"),
+        ];
+        for (_, name) in others
+            .into_iter()
+            .filter(|(other, _)| server.metrics.is_some() && server.metrics == **other)
+        {
+            let hint = "choose another path, or leave it out".to_owned();
+            report.refuse(&text, format!("{name} has the same socket"), Some(hint));
+        }
+    }
+    if let Some(text) = section.text("metrics_mode", report) {
+        server.metrics_mode = socket_mode(&text, report).unwrap_or(server.metrics_mode);
+    }
+    server.metrics_group =
+        section.text("metrics_group", report).and_then(|text| group(&text, report));
+    let addresses = section.get("metrics_listen").map(|entry| entry.texts(report));
+    for text in addresses.unwrap_or_default() {
+        let Some(address) = listen::tcp(&text, METRICS_PORT, report) else { continue };
+        if let (Some(others), false) =
+            (ListenAddress::Tcp(address).reached_from(), server.allow_remote)
+        {
+            let message =
+                format!("{address} can be reached from {others}, and metrics need no token");
+            let hint = "listen on 127.0.0.1; or say `allow_remote = true` if everyone on that network may read and write the exports";
+            report.refuse(&text, message, Some(hint.into()));
+        } else if server.metrics_listen.contains(&address) && address.port() != 0 {
+            report.refuse(&text, format!("{address} is there twice"), Some("say it once".into()));
+        } else {
+            server.metrics_listen.push(address);
         }
     }
 }

@@ -124,6 +124,10 @@ pub(crate) fn of_server(server: &ServerConfig) -> Vec<Statement> {
         control_listen,
         control_hosts,
         control_origins,
+        metrics,
+        metrics_mode,
+        metrics_group,
+        metrics_listen,
         max_connections,
         exit_last,
         drain_time,
@@ -138,6 +142,7 @@ pub(crate) fn of_server(server: &ServerConfig) -> Vec<Statement> {
     let mode = |mode: u32| format!("{mode:03o}");
     let list = |texts: &[String]| (!texts.is_empty()).then(|| Value::List(texts.to_vec()));
     let listen: Vec<String> = listen.iter().map(ToString::to_string).collect();
+    let metrics_listen: Vec<String> = metrics_listen.iter().map(ToString::to_string).collect();
     let control_listen: Vec<String> = control_listen.iter().map(ToString::to_string).collect();
     let sandbox_paths: Vec<String> = sandbox_paths.iter().map(path).collect();
     let per_client = crate::server::max_connections_per_client(*max_connections);
@@ -155,6 +160,10 @@ pub(crate) fn of_server(server: &ServerConfig) -> Vec<Statement> {
         optional("control_listen", list(&control_listen)),
         optional("control_hosts", list(control_hosts)),
         optional("control_origins", list(control_origins)),
+        optional("metrics", metrics.as_ref().map(path)),
+        key("metrics_mode", mode(*metrics_mode), mode(default.metrics_mode)),
+        optional("metrics_group", metrics_group.clone()),
+        optional("metrics_listen", list(&metrics_listen)),
         key("exit_last", *exit_last, default.exit_last),
         key("drain_time", time(*drain_time), time(default.drain_time)),
         key("max_connections", *max_connections, default.max_connections),

@@ -165,6 +165,9 @@ impl Files {
         if server.control_read == self.read.control_read {
             server.control_read.clone_from(&self.completed.control_read);
         }
+        if server.metrics == self.read.metrics {
+            server.metrics.clone_from(&self.completed.metrics);
+        }
         if server.exit_last == self.read.exit_last {
             server.exit_last = self.completed.exit_last;
         }

@@ -273,8 +273,13 @@ fn with_defaults(
         Some(_) => Some(PathBuf::new()),
         None => server.control.clone(),
     };
-    let named =
-        named.map(|path| Control { path, read: server.control_read.clone(), may_move: false });
+    let (read, metrics) = (server.control_read.clone(), server.metrics.clone());
+    let named = named.map(|path| Control {
+        path,
+        read: read.clone(),
+        metrics: metrics.clone(),
+        may_move: false,
+    });
     if (named.is_some() || is_single) && !needs_nbd {
         return Ok((config, named));
     }
@@ -285,7 +290,8 @@ fn with_defaults(
     }
     let control = named.unwrap_or_else(|| Control {
         path: directory.join(format!("{prefix}{}", runtime_dir::CONTROL)),
-        read: server.control_read.clone(),
+        read,
+        metrics,
         may_move: true,
     });
     Ok((config, Some(control)))
@@ -298,7 +304,9 @@ struct Control {
     path: PathBuf,
     /// Of the one that only reads, if it is named.
     read: Option<PathBuf>,
-    /// A default path: if another server has it, a path beside it will do. The reading socket is beside it unless it is
+    /// Of the one for metrics, if it is named.
+    metrics: Option<PathBuf>,
+    /// A default path: if another server has it, a path beside it will do. The other two are beside it unless they are
     /// named.
     may_move: bool,
 }

@@ -19,7 +19,7 @@ use super::inherited::Inherited;
 use super::{Control, manager, reload};
 use crate::failure::Failure;
 use crate::output;
-use crate::runtime_dir::{CONTROL, CONTROL_READ};
+use crate::runtime_dir::{CONTROL, CONTROL_READ, METRICS};
 use crate::signals::{self, Signals, Terminal};
 
 /// How often to look whether a device thread has failed. Only a broken server waits for this.
@@ -44,7 +44,8 @@ pub(super) fn serve(
         let terminal = Terminal::of_this_process();
         let Inherited { nbd, control: given, control_read: given_read } = inherited;
         let sockets = bind(control, &config.server, (given, given_read))?;
-        let listeners = listen(&config.server)?;
+        let listeners = listen(&config.server.control_listen, "control_listen")?;
+        let metrics_listeners = listen(&config.server.metrics_listen, "metrics_listen")?;
         let mut allowed = Allowed::new(config);
         if let Some(files) = &files {
             allowed = allowed.with_files(files.main(), config);
@@ -67,12 +68,14 @@ pub(super) fn serve(
             Some(file) => file.path().display().to_string(),
             None => "given".to_owned(),
         };
-        let control = sockets.first().map(place).map(tracing::field::display);
-        let control_read = sockets.get(1).map(place);
-        let addresses = listeners.iter().filter_map(|listener| listener.local_addr().ok());
-        let addresses =
-            addresses.map(|address| address.to_string()).reduce(|a, b| format!("{a} {b}"));
-        tracing::info!(control, control_read, control_listen = addresses, "serving");
+        let (metrics, controls): (Vec<_>, Vec<_>) =
+            sockets.iter().partition(|socket| socket.is_of_metrics());
+        let [control, control_read, metrics] = [controls.first(), controls.get(1), metrics.first()]
+            .map(|socket| socket.map(|s| place(s)));
+        let control = control.map(tracing::field::display);
+        let (control_listen, metrics_listen) =
+            (addresses(&listeners), addresses(&metrics_listeners));
+        tracing::info!(control, control_read, control_listen, metrics, metrics_listen, "serving");
         let remote = running.certificates().map(|certificates| {
             let remote = |listener| RemoteSocket::new(listener, Arc::clone(&certificates));
             listeners.into_iter().map(remote).collect()
@@ -91,6 +94,7 @@ pub(super) fn serve(
         let api = tokio::spawn(control::serve(
             sockets,
             remote.unwrap_or_default(),
+            metrics_listeners,
             Arc::clone(&control),
             guard,
         ));
@@ -207,7 +211,8 @@ async fn failed(running: &Running) {
     }
 }
 
-/// The control sockets: the one that takes changes, and the one that only reads if there is to be one; none without `control`.
+/// The control sockets: the one that takes changes, those that only read and that are for metrics if there are to be any; none
+/// without `control`.
 /// Those that are `given` are not bound.
 fn bind(
     control: Option<&Control>,
@@ -248,7 +253,12 @@ fn bind(
     };
     let read = match (&control.read, first.file()) {
         (Some(path), _) => Some(path.clone()),
-        (None, Some(file)) if control.may_move => Some(beside(file.path())),
+        (None, Some(file)) if control.may_move => Some(beside(file.path(), CONTROL_READ)),
+        _ => None,
+    };
+    let metrics = match (&control.metrics, first.file()) {
+        (Some(path), _) => Some(path.clone()),
+        (None, Some(file)) if control.may_move => Some(beside(file.path(), METRICS)),
         _ => None,
     };
     let mut sockets = vec![first];
@@ -259,27 +269,39 @@ fn bind(
         let reading = ControlSocket::bind(&path, Access::Read, mode, group_of_reading);
         sockets.push(reading.map_err(|error| fail(error, "control_read"))?);
     }
+    if let Some(path) = metrics {
+        let mode = server.metrics_mode;
+        let group = group(&server.metrics_group, "metrics_group")?;
+        let socket = ControlSocket::bind(&path, Access::Read, mode, group);
+        sockets.push(socket.map_err(|error| fail(error, "metrics"))?.of_metrics());
+    }
     Ok(sockets)
 }
 
-/// The TCP sockets of the control API.
-fn listen(server: &ServerConfig) -> Result<Vec<TcpListener>, Failure> {
+/// The TCP sockets of `key`.
+fn listen(addresses: &[SocketAddr], key: &str) -> Result<Vec<TcpListener>, Failure> {
     let bind = |address: &SocketAddr| {
         TcpListener::bind(address).map_err(|error| {
-            let message = format!("`control_listen` of [server]: {address}: {error}");
+            let message = format!("`{key}` of [server]: {address}: {error}");
             let hint = (error.kind() == ErrorKind::AddrInUse)
                 .then(|| "another program listens there: choose another port".to_owned());
             Failure::failed(message).hint(hint)
         })
     };
-    server.control_listen.iter().map(bind).collect()
+    addresses.iter().map(bind).collect()
 }
 
-/// `disk.control-read.sock` beside `disk.control.sock`.
-fn beside(path: &Path) -> PathBuf {
+/// Where `listeners` listen, for the log.
+fn addresses(listeners: &[TcpListener]) -> Option<String> {
+    let addresses = listeners.iter().filter_map(|listener| listener.local_addr().ok());
+    addresses.map(|address| address.to_string()).reduce(|a, b| format!("{a} {b}"))
+}
+
+/// As `disk.control-read.sock` beside `disk.control.sock`.
+fn beside(path: &Path, end: &str) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let stem = name.strip_suffix(CONTROL).unwrap_or(&name);
-    path.with_file_name(format!("{stem}{CONTROL_READ}"))
+    path.with_file_name(format!("{stem}{end}"))
 }
 
 /// `disk.2.control.sock` beside `disk.control.sock`.
@@ -349,7 +371,7 @@ mod tests {
 
     #[test]
     fn the_reading_socket_is_beside_the_other_and_not_taken_for_one() {
-        let read = |path: &str| beside(Path::new(path)).display().to_string();
+        let read = |path: &str| beside(Path::new(path), CONTROL_READ).display().to_string();
         assert_eq!(read("/run/weir/disk.control.sock"), "/run/weir/disk.control-read.sock");
         assert_eq!(read("/run/weir/control.sock"), "/run/weir/control-read.sock");
         assert!(!CONTROL_READ.ends_with(CONTROL));

@@ -33,6 +33,8 @@ pub enum Identity {
         /// Where the connection comes from.
         address: SocketAddr,
     },
+    /// A reader of metrics, over TCP.
+    Reader(SocketAddr),
     /// The server itself, asked by a signal.
     Signal(&'static str),
 }
@@ -43,7 +45,7 @@ impl Caller {
         match &self.identity {
             Identity::Process { uid, .. } => format!("uid {uid}"),
             Identity::Token { name, .. } => format!("token {name}"),
-            identity @ Identity::Signal(_) => identity.to_string(),
+            identity @ (Identity::Reader(_) | Identity::Signal(_)) => identity.to_string(),
         }
     }
 }
@@ -54,6 +56,7 @@ impl fmt::Display for Identity {
             Identity::Process { uid, pid: Some(pid) } => write!(f, "uid {uid}, pid {pid}"),
             Identity::Process { uid, pid: None } => write!(f, "uid {uid}"),
             Identity::Token { name, address } => write!(f, "token {name}, {address}"),
+            Identity::Reader(address) => address.fmt(f),
             Identity::Signal(name) => f.write_str(name),
         }
     }
@@ -76,6 +79,7 @@ impl Identity {
             Identity::Token { name, address } => {
                 (fields.token, fields.address) = (Some(name.as_str()), Some(address.to_string()));
             }
+            Identity::Reader(address) => fields.address = Some(address.to_string()),
             Identity::Signal(name) => fields.signal = Some(name),
         }
         fields

@@ -22,11 +22,12 @@ use super::caller::{Caller, Identity, log_refusal};
 use super::change_rate::ChangeRate;
 use super::generation::IfMatch;
 use super::guard::Guard;
+use super::metrics_listener::MetricsListener;
 use super::operations::{Control, Target};
 use super::refuse::Refused;
 use super::route::{Answer, Call, Method, Route};
 use super::routes::routes;
-use super::socket::ControlSocket;
+use super::socket::{ControlSocket, Serves};
 use super::tls_listener::{RemoteSocket, TlsListener};
 use crate::log_limit::{LogLimit, LogLine, LogPermit};
 
@@ -34,6 +35,9 @@ use crate::log_limit::{LogLimit, LogLine, LogPermit};
 const BODY_MAX: usize = 64 << 10;
 /// Longest body that is read to its end to be refused.
 const DRAIN_MAX: usize = 64 << 20;
+
+/// Paths of sockets that are for metrics.
+const OF_METRICS: [&str; 2] = ["/metrics", "/healthz"];
 
 /// State that all requests share.
 struct Shared<T> {
@@ -44,7 +48,7 @@ struct Shared<T> {
     started: Instant,
 }
 
-/// Serves the control API on all of `sockets`, and over TLS on `remote`, until one fails; drop the future to end it, which
+/// Serves the control API on all of `sockets`, over TLS on `remote`, and its metrics on `metrics`, until one fails; drop the future to end it, which
 /// removes the sockets' files.
 ///
 /// Needs a tokio runtime with I/O and time.
@@ -55,6 +59,7 @@ struct Shared<T> {
 pub async fn serve<T: Target>(
     sockets: Vec<ControlSocket>,
     remote: Vec<RemoteSocket>,
+    metrics: Vec<std::net::TcpListener>,
     control: Arc<Control<T>>,
     guard: Guard,
 ) -> io::Result<()> {
@@ -63,18 +68,33 @@ pub async fn serve<T: Target>(
         let listener = socket.listener()?;
         listener.set_nonblocking(true)?;
         let listener = tokio::net::UnixListener::from_std(listener)?;
-        listeners.push(BoundedListener::new(listener, socket.access()));
+        listeners.push((BoundedListener::new(listener, socket.access()), socket.serves()));
     }
     let remote: Vec<TlsListener> =
         remote.into_iter().map(TlsListener::start).collect::<io::Result<_>>()?;
-    let router = router(control, guard);
-    let service = || router.clone().into_make_service_with_connect_info::<Peer>();
+    let metrics: Vec<MetricsListener> =
+        metrics.into_iter().map(MetricsListener::new).collect::<io::Result<_>>()?;
+    let shared = Arc::new(Shared {
+        control,
+        guard,
+        rate: ChangeRate::default(),
+        log: Mutex::default(),
+        started: Instant::now(),
+    });
+    let routers = [Serves::All, Serves::Metrics].map(|serves| router(&shared, serves));
+    let service = |serves: Serves| {
+        let router = routers[serves as usize].clone();
+        router.into_make_service_with_connect_info::<Peer>()
+    };
     let mut serving = tokio::task::JoinSet::new();
-    for listener in listeners {
-        serving.spawn(axum::serve(listener, service()).into_future());
+    for (listener, serves) in listeners {
+        serving.spawn(axum::serve(listener, service(serves)).into_future());
     }
     for listener in remote {
-        serving.spawn(axum::serve(listener, service()).into_future());
+        serving.spawn(axum::serve(listener, service(Serves::All)).into_future());
+    }
+    for listener in metrics {
+        serving.spawn(axum::serve(listener, service(Serves::Metrics)).into_future());
     }
     match serving.join_next().await {
         Some(Ok(ended)) => ended,
@@ -83,35 +103,32 @@ pub async fn serve<T: Target>(
     }
 }
 
-fn router<T: Target>(control: Arc<Control<T>>, guard: Guard) -> Router {
-    let shared = Arc::new(Shared {
-        control,
-        guard,
-        rate: ChangeRate::default(),
-        log: Mutex::default(),
-        started: Instant::now(),
-    });
+fn router<T: Target>(shared: &Arc<Shared<T>>, serves: Serves) -> Router {
     let mut router = Router::new();
-    for route in routes::<T>() {
+    let is_served = |route: &Route<T>| serves == Serves::All || OF_METRICS.contains(&route.path);
+    let hint = match serves {
+        Serves::All => "GET / lists them".to_owned(),
+        Serves::Metrics => format!("only GET {} are here", OF_METRICS.join(" and ")),
+    };
+    for route in routes::<T>().into_iter().filter(is_served) {
         let filter = match route.method {
             Method::Get => MethodFilter::GET,
             Method::Post => MethodFilter::POST,
         };
-        let (path, route, shared) = (route.path, Arc::new(route), Arc::clone(&shared));
+        let (path, route, shared) = (route.path, Arc::new(route), Arc::clone(shared));
         let handler = move |request: Request| {
             let (route, shared) = (Arc::clone(&route), Arc::clone(&shared));
             async move { answer(&route, &shared, request).await }
         };
         router = router.route(path, on(filter, handler));
     }
+    let (of_path, of_method) = (hint.clone(), hint);
     router
-        .fallback(|| async {
-            Refused::missing("", "no such path").hint("GET / lists them".to_owned())
-        })
+        .fallback(|| async { Refused::missing("", "no such path").hint(of_path) })
         .method_not_allowed_fallback(|| async {
-            Refused::method("not with this method").hint("GET / lists them".to_owned())
+            Refused::method("not with this method").hint(of_method)
         })
-        .layer(middleware::from_fn_with_state(shared, admit::<T>))
+        .layer(middleware::from_fn_with_state(Arc::clone(shared), admit::<T>))
 }
 
 /// Looks at what is checked of every request, before its path; then its [`Caller`] is known.

@@ -28,6 +28,9 @@
 //!     --data '{"cgroup": "/vm1", "key": "io.max", "value": "disk0 riops=100"}'
 //! ```
 //!
+//! Metrics have sockets of their own, which answer `GET /metrics` and `GET /healthz` alone: [`ControlSocket::of_metrics`] and
+//! TCP without a token.
+//!
 //! A [`ControlSocket`] has an [`Access`]: one takes changes and is its owner's alone by default, another only reads. The
 //! process at the other end is known by its credentials ([`Caller`]). Each change is a line in the log, and makes a new
 //! generation, which `If-Match` can be compared with. [`Guard`] refuses what a page of another site asks for.
@@ -43,6 +46,7 @@ mod generation;
 mod guard;
 mod http;
 mod metrics;
+mod metrics_listener;
 mod openapi;
 mod operations;
 mod refuse;

@@ -15,6 +15,15 @@ pub struct ControlSocket {
     listener: UnixListener,
     socket: Option<BoundSocket>,
     access: Access,
+    serves: Serves,
+}
+
+/// Routes that a socket answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Serves {
+    All,
+    /// Metrics, and whether the server is healthy.
+    Metrics,
 }
 
 impl ControlSocket {
@@ -38,12 +47,12 @@ impl ControlSocket {
             std::os::unix::fs::chown(path, None, group).map_err(fail)?;
             std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).map_err(fail)?;
         }
-        Ok(ControlSocket { listener, socket: Some(socket), access })
+        Ok(ControlSocket { listener, socket: Some(socket), access, serves: Serves::All })
     }
 
     /// Listens on a socket that the starter of this process has bound.
     pub fn given(listener: UnixListener, access: Access) -> ControlSocket {
-        ControlSocket { listener, socket: None, access }
+        ControlSocket { listener, socket: None, access, serves: Serves::All }
     }
 
     /// Its file, if it was bound here.
@@ -51,8 +60,23 @@ impl ControlSocket {
         self.socket.as_ref().map(BoundSocket::file)
     }
 
+    /// It answers `GET /metrics` and `GET /healthz` alone.
+    #[must_use]
+    pub fn of_metrics(self) -> ControlSocket {
+        ControlSocket { access: Access::Read, serves: Serves::Metrics, ..self }
+    }
+
+    /// Whether it is one [of metrics](ControlSocket::of_metrics).
+    pub fn is_of_metrics(&self) -> bool {
+        self.serves == Serves::Metrics
+    }
+
     pub(super) fn access(&self) -> Access {
         self.access
+    }
+
+    pub(super) fn serves(&self) -> Serves {
+        self.serves
     }
 
     pub(super) fn listener(&self) -> io::Result<UnixListener> {

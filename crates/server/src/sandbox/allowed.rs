@@ -68,7 +68,7 @@ impl Allowed {
         if let Some(state) = std::env::var_os("STATE_DIRECTORY") {
             std::env::split_paths(&state).for_each(|path| allowed.add(&path, Purpose::Devices));
         }
-        let sockets = [&server.socket, &server.control, &server.control_read];
+        let sockets = [&server.socket, &server.control, &server.control_read, &server.metrics];
         for socket in sockets.into_iter().flatten() {
             allowed.add_directory(socket, Purpose::Sockets);
         }
