@@ -17,7 +17,7 @@ use weir_nbd::ExportId;
 
 use crate::change::{self, ApplyError, Changes, Grown, OnFailure, ReadAgain};
 use crate::command::Command;
-use crate::control::Tokens;
+use crate::control::{ExportMetrics, Tokens};
 use crate::device::{DeviceError, DeviceHandle, Greeting, Heartbeat};
 use crate::exports::DeviceId;
 use crate::front::{Accepts, Front, Listener};
@@ -349,6 +349,17 @@ impl Running {
         let mut exports: Vec<ExportStatus> = exports.collect();
         exports.sort_by(|one, other| one.export.cmp(&other.export));
         exports
+    }
+
+    /// What clients of each export have had, with all times, by the names of these. O(exports).
+    pub(crate) fn export_metrics(&self) -> Vec<ExportMetrics> {
+        let tables = self.shared.registry.tables();
+        let served = |status: &ExportStatus| tables.exports.named(&status.export);
+        let exports = self.exports().into_iter().filter_map(|status| {
+            let times = served(&status)?.counters.times();
+            Some(ExportMetrics { status, times })
+        });
+        exports.collect()
     }
 
     /// Remembers latencies of exports as they are now, from which those of the last seconds are counted.

@@ -25,6 +25,11 @@ impl Generation {
         format!("{}-{:08x}", self.number.load(Ordering::SeqCst), self.run)
     }
 
+    /// Changes since the start.
+    pub(super) fn changes(&self) -> u64 {
+        self.number.load(Ordering::SeqCst) - 1
+    }
+
     /// The next one, after a change.
     pub(super) fn bump(&self) {
         self.number.fetch_add(1, Ordering::SeqCst);

@@ -1,9 +1,10 @@
 //! The operations of the control API, without HTTP.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use rustix::time::{ClockId, Timespec, clock_gettime};
 use tokio::sync::{Mutex, MutexGuard, oneshot};
 use weir_engine::Path;
 use weir_text::{DeviceRef, LimitKey, WeightKey};
@@ -15,6 +16,7 @@ use super::api::{
 };
 use super::caller::{Change, Identity};
 use super::generation::Generation;
+use super::metrics::{DeviceMetrics, ExportMetrics, LastReload, ServerMetrics};
 use super::refuse::{ASK_STATUS, Refused};
 use super::route::Call;
 use super::setting::{Key, Which};
@@ -55,6 +57,11 @@ pub trait Target: Send + Sync + 'static {
     fn complete(&self, report: DeviceReport) -> DeviceStatus {
         report.status
     }
+    /// Its cgroups as the metrics have them, busiest first.
+    #[doc(hidden)]
+    fn metrics(&self, _report: &DeviceReport) -> DeviceMetrics {
+        DeviceMetrics::default()
+    }
     /// Remembers latencies as they are now, from which those of the last seconds are counted.
     fn sample(&self) {}
 }
@@ -76,6 +83,10 @@ impl Target for DeviceHandle {
         self.board.look().device_status(report)
     }
 
+    fn metrics(&self, report: &DeviceReport) -> DeviceMetrics {
+        DeviceMetrics { cgroups: self.board.look().cgroup_metrics(&report.writeback) }
+    }
+
     fn sample(&self) {
         self.board.look().sample();
     }
@@ -87,6 +98,11 @@ pub trait Host<T>: Send + Sync + 'static {
     fn devices(&self) -> Vec<T>;
     /// Its exports, as they are now.
     fn exports(&self) -> Vec<ExportStatus> {
+        Vec::new()
+    }
+    /// Its exports as the metrics have them.
+    #[doc(hidden)]
+    fn export_metrics(&self) -> Vec<ExportMetrics> {
         Vec::new()
     }
     /// Remembers latencies of exports, as [`Target::sample`] those of a device.
@@ -124,6 +140,10 @@ impl Host<DeviceHandle> for Arc<Tenants> {
 
     fn exports(&self) -> Vec<ExportStatus> {
         self.running().exports()
+    }
+
+    fn export_metrics(&self) -> Vec<ExportMetrics> {
+        self.running().export_metrics()
     }
 
     fn sample_exports(&self) {
@@ -168,7 +188,10 @@ impl<T: Target + Clone> Host<T> for Vec<T> {
 pub struct Control<T> {
     host: Box<dyn Host<T>>,
     started: tokio::time::Instant,
+    /// In seconds since 1970.
+    started_at: f64,
     generation: Generation,
+    last_reload: std::sync::Mutex<Option<LastReload>>,
     /// Held during a change: what `If-Match` was compared with holds until the change is made.
     changes: Mutex<()>,
     is_ending: AtomicBool,
@@ -217,7 +240,9 @@ impl<T: Target> Control<T> {
         Control {
             host: Box::new(host),
             started: tokio::time::Instant::now(),
+            started_at: seconds_since_1970(),
             generation: Generation::new(),
+            last_reload: std::sync::Mutex::default(),
             changes: Mutex::new(()),
             is_ending: AtomicBool::new(false),
         }
@@ -254,7 +279,9 @@ impl<T: Target> Control<T> {
         tenants: &Tenants,
     ) -> Result<Changes, TenantsError> {
         let held = self.changes.lock().await;
-        let (changes, differences) = tenants.reload(false).await?;
+        let reloaded = tenants.reload(false).await;
+        self.note_reload(reloaded.is_ok());
+        let (changes, differences) = reloaded?;
         let turn = Turn { generation: &self.generation, caller, _held: held };
         turn.changed(&reload_lines(&changes, &differences));
         Ok(changes)
@@ -289,6 +316,43 @@ impl<T: Target> Control<T> {
             devices: statuses(&devices).await?,
             exports: self.host.exports(),
         })
+    }
+
+    pub(super) fn note_reload(&self, is_successful: bool) {
+        let last = LastReload { is_successful, at: seconds_since_1970() };
+        *self.last_reload.lock().unwrap_or_else(PoisonError::into_inner) = Some(last);
+    }
+
+    /// All that the metrics have. A device that does not answer is there without what its thread would tell.
+    pub(super) async fn metrics(&self) -> ServerMetrics {
+        let devices = self.devices();
+        let deadline = tokio::time::Instant::now() + ANSWER_WITHIN;
+        let asked: Vec<_> = devices
+            .all()
+            .into_iter()
+            .map(|device| (device, post(device, &|reply| Command::Status { reply })))
+            .collect();
+        let mut answers = Vec::with_capacity(asked.len());
+        for (device, reply) in asked {
+            let report = match reply {
+                Ok(reply) => wait(device, reply, deadline).await.ok(),
+                Err(_) => None,
+            };
+            let is_up = report.is_some();
+            let report = report.unwrap_or_default();
+            let metrics = device.metrics(&report);
+            let status = DeviceStatus { device: device.name().into(), ..report.status };
+            answers.push((is_up, status, metrics));
+        }
+        ServerMetrics {
+            started_at: self.started_at,
+            changes: self.generation.changes(),
+            last_reload: *self.last_reload.lock().unwrap_or_else(PoisonError::into_inner),
+            recording: self.host.recording(),
+            listeners: self.host.listeners(),
+            devices: answers,
+            exports: self.host.export_metrics(),
+        }
     }
 
     /// Remembers latencies as they are now; called every [`SAMPLE_EVERY`]. O(cgroups that were used).
@@ -581,6 +645,11 @@ impl<T: Target> Devices<T> {
 }
 
 /// Asks all of `devices` at once; answers are in their order.
+fn seconds_since_1970() -> f64 {
+    let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Realtime);
+    tv_sec as f64 + tv_nsec as f64 / 1e9
+}
+
 async fn statuses<T: Target>(devices: &[&T]) -> Result<Vec<DeviceStatus>, Refused> {
     let reports = ask(devices, |reply| Command::Status { reply }).await?;
     let pairs = devices.iter().zip(reports);

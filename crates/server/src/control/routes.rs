@@ -117,15 +117,14 @@ pub(super) fn routes<T: Target>() -> Vec<Route<T>> {
         Route::get_raw(
             "/metrics",
             "metrics",
-            "The counters of the status for Prometheus",
+            "Counters and latencies for Prometheus",
             Content::Text(&metrics::CONTENT_TYPES),
             |control, call| async move {
-                let status = control.status().await?;
-                let (content_type, text) = metrics::encode(&status, call.accept.as_deref());
+                let metrics = control.metrics().await;
+                let (content_type, text) = metrics::encode(&metrics, call.accept.as_deref());
                 Ok(Answer { content_type, body: text.into(), generation: None })
             },
-        )
-        .refuses(&[503]),
+        ),
         Route::get_raw(
             "/v1/openapi.json",
             "openapi",

@@ -61,6 +61,7 @@ impl<T: Target> Control<T> {
     ) -> Result<ChangeReply, Refused> {
         let turn = self.turn(call).await?;
         let reloaded = self.tenants()?.reload(request.force).await;
+        self.note_reload(reloaded.is_ok());
         let (changes, differences) = reloaded.map_err(refused)?;
         let generation = turn.changed(&reload_lines(&changes, &differences));
         Ok(ChangeReply { changes, generation })

@@ -352,7 +352,7 @@ fn what_is_not_of_the_api_is_refused_in_its_words() {
         for (line, body, status, words) in [
             ("GET /", "", 200, "POST  /v1/set"),
             ("GET /", "", 200, "Keys of devices, set on the cgroup /: io.depth, io.scheduler"),
-            ("GET /metrics", "", 200, "weir_cgroup_bytes_total{device=\"a\",cgroup=\"/vm1\""),
+            ("GET /metrics", "", 200, "weir_device_up{device=\"a\"} 1"),
             ("GET /healthz", "", 200, "{\"devices\":[\"a\"]}"),
             ("GET /readyz", "", 200, "{\"devices\":[\"a\"]}"),
             ("GET /v1/openapi.json", "", 200, "\"openapi\":\"3.1.0\""),

@@ -8,6 +8,7 @@
 //! The thread never waits: it leaves records where the lock is free, or in its next turn.
 
 mod export_counters;
+mod metrics;
 mod record;
 mod rows;
 mod tree;
@@ -15,8 +16,9 @@ mod tree;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub(crate) use self::export_counters::ExportCounters;
+pub(crate) use self::metrics::CgroupMetrics;
 pub(crate) use self::record::{CgroupRecord, CgroupSettings, News};
-use self::tree::View;
+pub(crate) use self::tree::{Sums, View};
 
 /// Where a device's thread leaves what changes in its tree, and those that look keep what they have seen.
 #[derive(Debug, Default)]

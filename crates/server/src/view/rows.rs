@@ -55,20 +55,7 @@ impl View {
             completed_ios: counters.completed,
             modelled_ns: counters.modelled_ns,
             throttled_ios: per_dimension(counters.throttled),
-            wait: WaitStatus {
-                limits: limits.collect(),
-                other_clients_ns: blame.others_ns,
-                lifted_ns: blame.lifted_ns,
-                window_ns: blame.window_ns,
-                device_ns: blame.device_ns,
-                connection_ns: waits.stalled_ns(StallReason::Itself),
-                memory_ns: waits.stalled_ns(StallReason::Memory),
-                queue_ns: waits.stalled_ns(StallReason::Queue),
-                unsent_ns: waits.stalled_ns(StallReason::Sending),
-                turn_ns: waits.stalled_ns(StallReason::Turn),
-                payload_ns: waits.payload_ns,
-                sending_ns: waits.sending_ns,
-            },
+            wait: WaitStatus { limits: limits.collect(), ..waits_beside_limits(&row.all) },
             replied_ios: waits.replied_ios,
             inside_ns: waits.inside_ns,
             latency: latency(&row.all, None),
@@ -98,6 +85,25 @@ impl CgroupSettings {
             limiter: limiter_name(limits.limiter),
             ..CgroupStatus::default()
         }
+    }
+}
+
+/// What was waited for, but for limits.
+pub(super) fn waits_beside_limits(Sums { counters, waits, .. }: &Sums) -> WaitStatus {
+    let blame = &counters.blame;
+    WaitStatus {
+        limits: Vec::new(),
+        other_clients_ns: blame.others_ns,
+        lifted_ns: blame.lifted_ns,
+        window_ns: blame.window_ns,
+        device_ns: blame.device_ns,
+        connection_ns: waits.stalled_ns(StallReason::Itself),
+        memory_ns: waits.stalled_ns(StallReason::Memory),
+        queue_ns: waits.stalled_ns(StallReason::Queue),
+        unsent_ns: waits.stalled_ns(StallReason::Sending),
+        turn_ns: waits.stalled_ns(StallReason::Turn),
+        payload_ns: waits.payload_ns,
+        sending_ns: waits.sending_ns,
     }
 }
 

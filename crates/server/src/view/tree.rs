@@ -50,7 +50,7 @@ pub(crate) struct Row<'v> {
 
 impl Sums {
     /// Adds another cgroup's; after the last, the counters are to be tidied.
-    fn absorb(&mut self, other: &Sums) {
+    pub(super) fn absorb(&mut self, other: &Sums) {
         self.counters.gather(&other.counters);
         self.bfq.absorb(&other.bfq);
         self.waits.absorb(&other.waits);
