@@ -41,6 +41,7 @@ mod limits_on_both;
 mod logs;
 mod long_requests;
 mod many_connections;
+mod metrics;
 mod nbdcopy_both_ways;
 mod nbdcopy_holes;
 mod nbdinfo_json;

@@ -277,7 +277,7 @@ where
         let client = Client::new(&path);
         let work = tokio::task::spawn_blocking(move || work(&client));
         tokio::select! {
-            served = serve(sockets, Vec::new(), control, Guard::default()) => panic!("{served:?}"),
+            served = serve(sockets, Vec::new(), Vec::new(), control, Guard::default()) => panic!("{served:?}"),
             result = work => result,
         }
     });
