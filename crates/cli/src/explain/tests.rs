@@ -80,6 +80,7 @@ fn explained_as(what: &str, device: DeviceStatus, exports: Vec<ExportStatus>) ->
         generation: String::new(),
         listeners: Default::default(),
         sandbox: Default::default(),
+        recording: None,
         devices,
         exports,
     };
@@ -321,6 +322,7 @@ fn what_is_not_there_is_said() {
         generation: String::new(),
         listeners: Default::default(),
         sandbox: Default::default(),
+        recording: None,
         devices,
         exports: Vec::new(),
     };
