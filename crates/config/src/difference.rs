@@ -382,7 +382,7 @@ mod tests {
 
     /// Keys of sections, and for each what it may be instead of its default, and what instead of that. Where a key needs
     /// another one, both have it.
-    const VALUES: [(&str, &str, &str, &str); 100] = [
+    const VALUES: [(&str, &str, &str, &str); 104] = [
         ("server", "socket", "socket = '/a'", "socket = '/b'"),
         ("server", "socket_mode", "socket_mode = '660'", "socket_mode = '666'"),
         ("server", "listen", "listen = '127.0.0.1:1'", "listen = ['[::1]:2', 'vsock:1:7']"),
