@@ -14,7 +14,7 @@ use crate::status::{BfqStatus, BurstLeft, DeviceStatus, WatermarkStatus};
 /// microsecond of the thread.
 const LISTED_MAX: usize = 256;
 
-/// How a device is, but for its cgroups, of which its [`crate::view::Board`] has the rest.
+/// How a device is, but for its cgroups, of which its `view::Board` has the rest.
 #[derive(Debug, Default)]
 pub struct DeviceReport {
     /// Without cgroups and tasks.
