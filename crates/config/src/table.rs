@@ -39,7 +39,7 @@ impl Level {
     /// The level of the table `name` in this one.
     pub(crate) fn below(self, name: &str) -> Level {
         match self {
-            Level::Top if ["server", "tls"].contains(&name) => Level::Settings,
+            Level::Top if ["server", "tls", "record"].contains(&name) => Level::Settings,
             Level::Top => Level::Names,
             Level::Names => Level::Named,
             Level::Named | Level::Settings => Level::Settings,

@@ -122,7 +122,7 @@ fn each_key_is_known_to_the_reader_and_of_the_same_type() {
 #[test]
 fn each_key_of_the_reader_is_in_the_schema() {
     let mut tables = tables();
-    assert_eq!(tables.len(), 15);
+    assert_eq!(tables.len(), 16);
     for table in &mut tables {
         let errors = table.errors("zzzzzzzzzzzzzz", "1");
         let hint = errors.first().and_then(|error| error.hint.clone()).unwrap_or_default();

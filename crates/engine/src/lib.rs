@@ -87,7 +87,7 @@ mod scheduler;
 pub mod settings;
 mod shared_counters;
 pub mod stats;
-mod structure;
+pub mod structure;
 mod switch_scheduler;
 mod throttle;
 mod tree;
@@ -99,7 +99,6 @@ pub use config::{Change, Config};
 pub use engine::Engine;
 pub use error::{ChangeError, CreateError, OpenError, SubmitError};
 pub use event::Event;
-pub use structure::{CgroupNode, ClientNode, Structure, TaskNode};
 pub use throttle::LimitsError;
 pub use tree::{NameError, Path};
 pub use types::{

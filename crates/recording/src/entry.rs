@@ -1,6 +1,7 @@
 //! Entries: calls of an engine and its answers, as a device's thread appends them.
 
-use weir_engine::{Change, Class, Op, Outcome, Part, Request, Structure};
+use weir_engine::structure::Structure;
+use weir_engine::{Change, Class, Op, Outcome, Part, Request};
 
 /// A call of an engine, or an answer. Ids are slots.
 #[derive(Debug)]

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use parquet::data_type::ByteArray;
-use weir_engine::{Change, Config, Structure};
+use weir_engine::structure::Structure;
+use weir_engine::{Change, Config};
 
 use crate::columns::Columns;
 use crate::row::{Event, Row};

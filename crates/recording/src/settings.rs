@@ -4,10 +4,10 @@ use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 use weir_engine::settings::{LowLatency, Prices, PrioClass, PriorityClass};
+use weir_engine::structure::CgroupNode;
 use weir_engine::utilisation::Capacity;
 use weir_engine::{
-    CgroupId, CgroupNode, Change, ClientId, Config, Limits, Priority, SchedulerKind, Watermark,
-    Weight,
+    CgroupId, Change, ClientId, Config, Limits, Priority, SchedulerKind, Watermark, Weight,
 };
 
 /// Configuration of an engine, as the row `engine` has it.

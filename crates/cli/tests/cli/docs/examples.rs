@@ -18,7 +18,7 @@ enum Kind {
 
 fn kind_of(block: &str) -> Kind {
     match block {
-        _ if ["[server]", "[device.", "[cgroup.", "[export."]
+        _ if ["[server]", "[record]", "[device.", "[cgroup.", "[export."]
             .iter()
             .any(|section| block.contains(section)) =>
         {
@@ -85,6 +85,8 @@ fn laid_out(place: &Place, page: &Page, text: &str) -> String {
                 image(&name, IMAGE_BYTES);
                 moved += &format!("path = \"{name}\"{rest}\n");
             }
+            // A recording is made where its parent is there.
+            None if line.starts_with("directory = ") => moved += "directory = \"recording\"\n",
             None => moved = moved + line + "\n",
         }
     }
@@ -185,6 +187,10 @@ cgroup = \"/vm1\"
         let (_, help, _) = place.run(&["lab", command, "--help"]);
         let (_, examples) = help.split_once("Examples:\n").expect("examples");
         for line in examples.lines().take_while(|line| line.starts_with("  ")) {
+            // It takes a server that has recorded: the end-to-end tests have one.
+            if line.contains("--from ") {
+                continue;
+            }
             let (line, _) = line.split_once('|').unwrap_or((line, ""));
             let words = words(&line.replace("/etc/weir/weir.toml", "weir.toml"));
             let arguments: Vec<&str> = words[1..].iter().map(String::as_str).collect();
