@@ -223,7 +223,9 @@ fn a_tenant_is_verified_while_others_come_and_go() {
         format!("--aux-path={}", place.file("").display()),
         "--output-format=json".into(),
     ];
-    let verified = std::thread::spawn(move || fio.ends(&arguments));
+    // Each round copies 128 MiB: so many take about a minute.
+    let limit = std::time::Duration::from_secs(300);
+    let verified = std::thread::spawn(move || fio.ends_within(&arguments, limit));
     eventually("it is connected", || server.status().number("connections") == 1);
     let rounds = 100;
     let path = place.file("come.img").display().to_string();

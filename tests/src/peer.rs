@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
-use crate::run::{Ran, run, run_with};
+use crate::run::{Ran, run, run_with, run_within};
 
 /// The Python that Debian's modules are for; it need not be the first one on the path.
 const PYTHON: &str = "/usr/bin/python3";
@@ -137,6 +138,15 @@ impl Peer {
     #[track_caller]
     pub fn ends<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Ran {
         run(Command::new(&self.program).args(&self.first).args(arguments))
+    }
+
+    /// The same, of a peer that goes on for as long as a test does.
+    ///
+    /// # Panics
+    /// It has not ended within `limit`.
+    #[track_caller]
+    pub fn ends_within<A: AsRef<OsStr>>(&self, arguments: &[A], limit: Duration) -> Ran {
+        run_within(Command::new(&self.program).args(&self.first).args(arguments), limit)
     }
 
     fn said<A: AsRef<OsStr>>(&self, arguments: &[A]) -> String {
