@@ -249,6 +249,8 @@ impl FromStr for Columns {
             }
         }
         let missing = |what, example| ColumnsError::Missing { what, example };
+        // A word stands for one operation, so their order means nothing; it is that in which they are printed.
+        named.sort_by_key(|(of, _)| NAMED.iter().position(|(_, op)| op == of));
         Ok(Columns {
             separator,
             skip: skip.unwrap_or(0),
