@@ -68,6 +68,7 @@ mod blame;
 mod check;
 mod config;
 mod core;
+mod counted;
 mod engine;
 mod ensure;
 mod error;
