@@ -47,7 +47,7 @@ pub(super) struct Reading<'a> {
     pub(super) subject: String,
     pub(super) before: &'a DeviceStatus,
     pub(super) after: &'a DeviceStatus,
-    interval: Interval<'a>,
+    pub(super) interval: Interval<'a>,
     pub(super) old: CgroupStatus,
     pub(super) new: CgroupStatus,
     /// Before and after; none where a cgroup was asked for.

@@ -72,18 +72,21 @@ fn device(cgroups: Vec<CgroupStatus>) -> DeviceStatus {
     }
 }
 
-/// Of a server that had done nothing before.
-fn explained_as(what: &str, device: DeviceStatus, exports: Vec<ExportStatus>) -> Explanation {
-    let status = |devices, exports| Status {
+fn status(device: DeviceStatus, exports: Vec<ExportStatus>) -> Status {
+    Status {
         version: String::new(),
         uptime_secs: 1,
         generation: String::new(),
         listeners: Default::default(),
         sandbox: Default::default(),
         recording: None,
-        devices,
+        devices: vec![device],
         exports,
-    };
+    }
+}
+
+/// Of a server that had done nothing before.
+fn explained_as(what: &str, device: DeviceStatus, exports: Vec<ExportStatus>) -> Explanation {
     let nothing = |cgroup: &CgroupStatus| CgroupStatus {
         cgroup: cgroup.cgroup.clone(),
         ..CgroupStatus::default()
@@ -93,8 +96,8 @@ fn explained_as(what: &str, device: DeviceStatus, exports: Vec<ExportStatus>) ->
         cgroups: device.cgroups.iter().map(nothing).collect(),
         ..DeviceStatus::default()
     };
-    let before = status(vec![before], Vec::new());
-    Explanation::of(&before, &status(vec![device], exports), what).expect("it is there")
+    let before = status(before, Vec::new());
+    Explanation::of(&before, &status(device, exports), what).expect("it is there")
 }
 
 #[track_caller]
@@ -298,6 +301,9 @@ fn a_slow_client_is_outside_weir() {
 #[test]
 fn a_watermark_beside_an_idling_device_is_explained() {
     let mut disk = device(vec![limited("/vm1", riops("/vm1", 49 * READS * MS), "riops=100")]);
+    disk.scheduler = "bfq".into();
+    disk.cgroups[0].io_watermark = Some("90".into());
+    disk.cgroups[1].throttled_ios.riops = READS;
     disk.busy_ns = INTERVAL_NS / 10;
     disk.bfq.idling_ns = BTreeMap::from([("throughput".into(), INTERVAL_NS)]);
     disk.watermarks = vec![WatermarkStatus {
@@ -310,23 +316,13 @@ fn a_watermark_beside_an_idling_device_is_explained() {
     let explanation = explained_as("/vm1", disk, Vec::new());
     assert_eq!(
         explanation.sentences.last().expect("sentences"),
-        "Limits go by the watermark 90: they are multiplied by 12.9 now, at 10 % utilisation; bfq kept the device free 100 % of the time, which is not utilisation, and others cannot use it."
+        "Limits go by the watermark 90: they are multiplied by 12.9 now; limits hold although 10 % of the device is used: bfq keeps it free 100 % of the time, for the next request of the flow whose turn it is (slice_idle=0 ends that)."
     );
 }
 
 #[test]
 fn what_is_not_there_is_said() {
-    let status = |devices| Status {
-        version: String::new(),
-        uptime_secs: 1,
-        generation: String::new(),
-        listeners: Default::default(),
-        sandbox: Default::default(),
-        recording: None,
-        devices,
-        exports: Vec::new(),
-    };
-    let (before, after) = (status(vec![device(Vec::new())]), status(vec![device(Vec::new())]));
+    let [before, after] = [(); 2].map(|()| status(device(Vec::new()), Vec::new()));
     let refused = |what| Explanation::of(&before, &after, what).unwrap_err().to_string();
     assert_eq!(refused("/vm9"), "there is no cgroup \"/vm9\"");
     assert_eq!(refused("db"), "there is no export \"db\"");

@@ -4,10 +4,7 @@ use weir_units::Nanos;
 
 use super::Finding;
 use super::reading::Reading;
-use crate::status::{Cause, sentence, utilisation_percent};
-
-/// Part of the time from which on `bfq` keeping the device free is told beside a watermark.
-const IDLING_TOLD_PERCENT: f64 = 20.0;
+use crate::status::{self, Cause, Tree, sentence};
 
 pub(super) fn sentences(reading: &Reading<'_>, finding: Finding) -> Vec<String> {
     let mut lines = vec![first(reading, finding)];
@@ -239,26 +236,19 @@ fn neighbours(reading: &Reading<'_>, finding: Finding) -> Option<String> {
         .then(|| format!("Neighbours, by what they did meanwhile: {}.", parts.join("; ")))
 }
 
-/// A watermark that lifts limits less than utilisation lets expect.
+/// Effect of the watermark by which the limit goes that holds most, or that of the cgroup itself.
 fn watermark(reading: &Reading<'_>) -> Option<String> {
-    let path = &reading.new.cgroup;
-    let limit = reading.limit().and_then(|limit| limit.cgroup.as_deref()).unwrap_or(path);
-    let own = reading.cgroup(limit).and_then(|cgroup| cgroup.io_watermark.as_deref());
-    let marks = &reading.after.watermarks;
-    let mark = marks
-        .iter()
-        .find(|mark| Some(mark.watermark.as_str()) == own)
-        .or_else(|| marks.first().filter(|_| own.is_none() && marks.len() == 1))?;
-    let used = utilisation_percent(reading.before, reading.after);
-    let idling = reading.idling_percent();
-    let kept_free = match idling >= IDLING_TOLD_PERCENT {
-        true => format!(
-            "; bfq kept the device free {idling:.0} % of the time, which is not utilisation, and others cannot use it"
-        ),
-        false => String::new(),
+    let own = reading.new.cgroup.as_str();
+    let limit = reading.limit().and_then(|limit| limit.cgroup.as_deref()).unwrap_or(own);
+    let cgroups = &reading.after.cgroups;
+    let index = cgroups.iter().position(|cgroup| cgroup.cgroup == limit)?;
+    let tree = Tree::new(cgroups.iter().map(|cgroup| cgroup.cgroup.as_str()));
+    let mark = status::watermark(reading.after, &tree, index)?;
+    let effect = match mark.lifted {
+        true => "they are lifted now".to_owned(),
+        false => format!("they are multiplied by {:.1} now", mark.multiplier),
     };
-    Some(format!(
-        "Limits go by the watermark {}: they are multiplied by {:.1} now, at {used:.0} % utilisation{kept_free}.",
-        mark.watermark, mark.multiplier,
-    ))
+    let why = status::limits_hold_because(&reading.interval, mark);
+    let why = why.map_or_else(String::new, |why| format!("; {why}"));
+    Some(format!("Limits go by the watermark {}: {effect}{why}.", mark.watermark))
 }
