@@ -32,7 +32,7 @@ pub struct ExportStatus {
     pub other_ios: u64,
     /// Of all of these, those answered with an error.
     pub failed_ios: u64,
-    /// From the arrival of a request's head to the end of the send of its reply.
+    /// From the arrival of a request's head until its reply goes to the socket.
     #[serde(default)]
     pub latency: LatencyByDirection,
 }

@@ -56,7 +56,7 @@ families! {
     ExportBytes "weir_export_bytes" Counter "Bytes of requests answered without an error";
     ExportFailed "weir_export_failed" Counter "Requests answered with an error";
     ExportConnections "weir_export_connections" Gauge "Open connections";
-    ExportLatency "weir_export_latency_seconds" Histogram "From the arrival of a request to the end of the send of its reply";
+    ExportLatency "weir_export_latency_seconds" Histogram "From the arrival of a request until its reply goes to the socket";
     DeviceUp "weir_device_up" Gauge "Whether the thread of the device answers";
     DeviceSize "weir_device_size_bytes" Gauge "Size";
     DeviceDepth "weir_device_depth" Gauge "Requests that may be at the device at once";
@@ -202,5 +202,32 @@ impl EncodeMetric for Family {
 
     fn is_empty(&self) -> bool {
         self.samples.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Names are an interface: the page on them has each, with its type and meaning, and no other.
+    #[test]
+    fn the_manual_has_all_families_and_no_others() {
+        let manual = include_str!("../../../../../docs/metrics.md");
+        let rows = manual.lines().filter_map(|line| line.strip_prefix("| `"));
+        let rows = rows.map(|row| row.split('|').map(|cell| cell.trim().trim_end_matches('`')));
+        let rows: Vec<(&str, &str, &str)> = rows
+            .filter_map(|mut cells| Some((cells.next()?, cells.next()?, cells.nth(2)?)))
+            .collect();
+        let families: Vec<(String, &str, &str)> = FAMILIES
+            .iter()
+            .map(|(name, kind, help)| match kind {
+                MetricType::Counter => (format!("{name}_total"), "counter", *help),
+                MetricType::Histogram => ((*name).to_owned(), "histogram", *help),
+                _ => ((*name).to_owned(), "gauge", *help),
+            })
+            .collect();
+        let families: Vec<(&str, &str, &str)> =
+            families.iter().map(|(name, kind, help)| (name.as_str(), *kind, *help)).collect();
+        assert_eq!(rows, families);
     }
 }
