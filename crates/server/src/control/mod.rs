@@ -38,17 +38,21 @@
 //! [`serve`] is the server's side over [`Control`], which has the operations without HTTP; [`Client`] is the other.
 
 mod api;
+mod ask;
 mod bounded;
 mod caller;
 mod change_rate;
 mod client;
 mod generation;
 mod guard;
+mod host;
 mod http;
+mod look;
 pub(crate) mod metrics;
 mod metrics_listener;
 mod openapi;
 mod operations;
+mod record;
 mod refuse;
 mod remote;
 mod route;
@@ -73,10 +77,11 @@ pub use caller::{Caller, Change, Identity};
 pub use client::{Client, ClientError};
 pub use generation::IfMatch;
 pub use guard::Guard;
+pub use host::{Host, Target};
 pub use http::serve;
 pub use metrics::{DeviceMetrics, ExportMetrics};
 pub use openapi::document as openapi;
-pub use operations::{Control, Host, Target};
+pub use operations::Control;
 pub use remote::{Remote, RemoteError};
 pub use route::Call;
 pub use socket::ControlSocket;

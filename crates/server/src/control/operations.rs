@@ -1,22 +1,23 @@
 //! The operations of the control API, without HTTP.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use rustix::time::{ClockId, Timespec, clock_gettime};
 use tokio::sync::{Mutex, MutexGuard, oneshot};
 use weir_engine::Path;
 use weir_text::{DeviceRef, LimitKey, WeightKey};
 use weir_units::nearest;
 
 use super::api::{
-    DoneReply, HealthReply, MoveRequest, ReadBack, RecordReply, RecordRequest, RemoveRequest,
-    SetReply, SetRequest,
+    DoneReply, HealthReply, MoveRequest, ReadBack, RemoveRequest, SetReply, SetRequest,
 };
+use super::ask::{ANSWER_WITHIN, ask, post, statuses, wait};
 use super::caller::{Change, Identity};
 use super::generation::Generation;
-use super::metrics::{DeviceMetrics, ExportMetrics, LastReload, ServerMetrics};
+use super::host::{Host, Target};
+use super::look::seconds_since_1970;
+use super::metrics::LastReload;
 use super::refuse::{ASK_STATUS, Refused};
 use super::route::Call;
 use super::setting::{Key, Which};
@@ -24,174 +25,22 @@ use super::tenants::reload_lines;
 use super::token::Tokens;
 use crate::change::Changes;
 use crate::command::{Applied, Command, SetError, Setting};
-use crate::device::{DeviceHandle, DeviceReport};
-use crate::recording::Recordings;
-use crate::status::{
-    CgroupStatus, DeviceStatus, ExportStatus, ListenersStatus, RecordingStatus, SandboxStatus,
-    Status,
-};
+use crate::status::{CgroupStatus, DeviceStatus};
 use crate::tenants::{Edit, Tenants, TenantsError};
 
-/// How long a device thread may take to answer. It answers between two turns of its loop, so within milliseconds;
-/// one that does not in this time hangs in the kernel, and people should hear of it rather than wait.
-const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-
-/// Recent latencies are those since one to two such times.
-const SAMPLE_EVERY: Duration = Duration::from_secs(5);
 /// How long a change may wait for those before it: for three that ask a device that hangs.
 const TURN_WITHIN: Duration = Duration::from_secs(6);
 /// Names among which the nearest is looked for.
 const NEAREST_MAX: usize = 10_000;
 
-/// A device thread as the control API sees it.
-pub trait Target: Send + Sync + 'static {
-    /// The device's name in the configuration.
-    fn name(&self) -> &str;
-    /// Major and minor number, if it is a block device.
-    fn number(&self) -> Option<(u32, u32)> {
-        None
-    }
-    /// Hands it a command; false when the thread has ended.
-    fn send(&self, command: Command) -> bool;
-    /// The whole status, from what the thread has told of it.
-    fn complete(&self, report: DeviceReport) -> DeviceStatus {
-        report.status
-    }
-    /// Its cgroups as the metrics have them, busiest first.
-    #[doc(hidden)]
-    fn metrics(&self, _report: &DeviceReport) -> DeviceMetrics {
-        DeviceMetrics::default()
-    }
-    /// Remembers latencies as they are now, from which those of the last seconds are counted.
-    fn sample(&self) {}
-}
-
-impl Target for DeviceHandle {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn number(&self) -> Option<(u32, u32)> {
-        self.number
-    }
-
-    fn send(&self, command: Command) -> bool {
-        DeviceHandle::send(self, command).is_ok()
-    }
-
-    fn complete(&self, report: DeviceReport) -> DeviceStatus {
-        self.board.look().device_status(report)
-    }
-
-    fn metrics(&self, report: &DeviceReport) -> DeviceMetrics {
-        DeviceMetrics { cgroups: self.board.look().cgroup_metrics(&report.writeback) }
-    }
-
-    fn sample(&self) {
-        self.board.look().sample();
-    }
-}
-
-/// A server as the control API sees it.
-pub trait Host<T>: Send + Sync + 'static {
-    /// Its devices, as they are now.
-    fn devices(&self) -> Vec<T>;
-    /// Its exports, as they are now.
-    fn exports(&self) -> Vec<ExportStatus> {
-        Vec::new()
-    }
-    /// Its exports as the metrics have them.
-    #[doc(hidden)]
-    fn export_metrics(&self) -> Vec<ExportMetrics> {
-        Vec::new()
-    }
-    /// Remembers latencies of exports, as [`Target::sample`] those of a device.
-    fn sample_exports(&self) {}
-    /// How its listeners are.
-    fn listeners(&self) -> ListenersStatus {
-        ListenersStatus::default()
-    }
-    /// What it has given up after its start.
-    fn sandbox(&self) -> SandboxStatus {
-        SandboxStatus::default()
-    }
-    /// The tokens that are taken over TCP, as they are now.
-    fn tokens(&self) -> Arc<Tokens> {
-        Arc::default()
-    }
-    /// How the recording is; `None` without one.
-    fn recording(&self) -> Option<RecordingStatus> {
-        None
-    }
-    /// Begins the recording or ends it; whether that is new.
-    fn record(&self, _is_on: bool) -> bool {
-        false
-    }
-    /// Changes of devices and exports, and what is kept; `None` where there are none.
-    fn tenants(&self) -> Option<&Tenants> {
-        None
-    }
-}
-
-impl Host<DeviceHandle> for Arc<Tenants> {
-    fn devices(&self) -> Vec<DeviceHandle> {
-        self.running().devices()
-    }
-
-    fn exports(&self) -> Vec<ExportStatus> {
-        self.running().exports()
-    }
-
-    fn export_metrics(&self) -> Vec<ExportMetrics> {
-        self.running().export_metrics()
-    }
-
-    fn sample_exports(&self) {
-        self.running().sample_exports();
-    }
-
-    fn listeners(&self) -> ListenersStatus {
-        self.running().listeners()
-    }
-
-    fn sandbox(&self) -> SandboxStatus {
-        self.running().sandbox.status()
-    }
-
-    fn tokens(&self) -> Arc<Tokens> {
-        self.running().tokens()
-    }
-
-    fn recording(&self) -> Option<RecordingStatus> {
-        self.running().recordings.as_ref().map(Recordings::status)
-    }
-
-    fn record(&self, is_on: bool) -> bool {
-        let running = self.running();
-        let devices = running.devices();
-        running.recordings.as_ref().is_some_and(|recordings| recordings.switch(is_on, &devices))
-    }
-
-    fn tenants(&self) -> Option<&Tenants> {
-        Some(self)
-    }
-}
-
-/// Always the same devices.
-impl<T: Target + Clone> Host<T> for Vec<T> {
-    fn devices(&self) -> Vec<T> {
-        self.clone()
-    }
-}
-
 /// A server, and the operations of the API on it. Changes are made one after another.
 pub struct Control<T> {
-    host: Box<dyn Host<T>>,
-    started: tokio::time::Instant,
+    pub(super) host: Box<dyn Host<T>>,
+    pub(super) started: tokio::time::Instant,
     /// In seconds since 1970.
-    started_at: f64,
-    generation: Generation,
-    last_reload: std::sync::Mutex<Option<LastReload>>,
+    pub(super) started_at: f64,
+    pub(super) generation: Generation,
+    pub(super) last_reload: std::sync::Mutex<Option<LastReload>>,
     /// Held during a change: what `If-Match` was compared with holds until the change is made.
     changes: Mutex<()>,
     is_ending: AtomicBool,
@@ -248,7 +97,7 @@ impl<T: Target> Control<T> {
         }
     }
 
-    fn devices(&self) -> Devices<T> {
+    pub(super) fn devices(&self) -> Devices<T> {
         Devices(self.host.devices())
     }
 
@@ -299,102 +148,6 @@ impl<T: Target> Control<T> {
             if_match.check(&self.generation.text())?;
         }
         Ok(Turn { generation: &self.generation, caller: &call.caller.identity, _held: held })
-    }
-
-    pub(super) async fn status(&self) -> Result<Status, Refused> {
-        let devices = self.devices();
-        let devices = devices.all();
-        // Before the devices are asked: a change meanwhile must not look as if it was seen.
-        let generation = self.generation.text();
-        Ok(Status {
-            version: env!("CARGO_PKG_VERSION").into(),
-            uptime_secs: self.started.elapsed().as_secs(),
-            generation,
-            listeners: self.host.listeners(),
-            sandbox: self.host.sandbox(),
-            recording: self.host.recording(),
-            devices: statuses(&devices).await?,
-            exports: self.host.exports(),
-        })
-    }
-
-    pub(super) fn note_reload(&self, is_successful: bool) {
-        let last = LastReload { is_successful, at: seconds_since_1970() };
-        *self.last_reload.lock().unwrap_or_else(PoisonError::into_inner) = Some(last);
-    }
-
-    /// All that the metrics have. A device that does not answer is there without what its thread would tell.
-    pub(super) async fn metrics(&self) -> ServerMetrics {
-        let devices = self.devices();
-        let deadline = tokio::time::Instant::now() + ANSWER_WITHIN;
-        let asked: Vec<_> = devices
-            .all()
-            .into_iter()
-            .map(|device| (device, post(device, &|reply| Command::Status { reply })))
-            .collect();
-        let mut answers = Vec::with_capacity(asked.len());
-        for (device, reply) in asked {
-            let report = match reply {
-                Ok(reply) => wait(device, reply, deadline).await.ok(),
-                Err(_) => None,
-            };
-            let is_up = report.is_some();
-            let report = report.unwrap_or_default();
-            let metrics = device.metrics(&report);
-            let status = DeviceStatus { device: device.name().into(), ..report.status };
-            answers.push((is_up, status, metrics));
-        }
-        ServerMetrics {
-            started_at: self.started_at,
-            changes: self.generation.changes(),
-            last_reload: *self.last_reload.lock().unwrap_or_else(PoisonError::into_inner),
-            recording: self.host.recording(),
-            listeners: self.host.listeners(),
-            devices: answers,
-            exports: self.host.export_metrics(),
-        }
-    }
-
-    /// Remembers latencies as they are now; called every [`SAMPLE_EVERY`]. O(cgroups that were used).
-    fn sample(&self) {
-        self.devices().all().into_iter().for_each(Target::sample);
-        self.host.sample_exports();
-    }
-
-    /// Keeps the latencies of the last seconds known. Returns never.
-    pub async fn keep_sampling(&self) {
-        loop {
-            tokio::time::sleep(SAMPLE_EVERY).await;
-            self.sample();
-        }
-    }
-
-    /// How the recording is.
-    pub(super) async fn recording(&self) -> Result<RecordReply, Refused> {
-        let generation = self.generation.text();
-        match self.host.recording() {
-            Some(recording) => Ok(RecordReply { recording, generation }),
-            None => Err(Refused::bad("", "the configuration has no [record]").hint(
-                "add `[record]` with `directory = \"...\"`, and restart the server".to_owned(),
-            )),
-        }
-    }
-
-    /// Begins the recording or ends it.
-    pub(super) async fn record(
-        &self,
-        call: &Call,
-        request: &RecordRequest,
-    ) -> Result<RecordReply, Refused> {
-        let turn = self.turn(call).await?;
-        self.recording().await?;
-        let word = |on| if on { "on" } else { "off" }.to_owned();
-        let (old, new) = (Some(word(!request.on)), Some(word(request.on)));
-        let change = Change { operation: "record", old, new, ..Change::default() };
-        let changes = if self.host.record(request.on) { vec![change] } else { Vec::new() };
-        turn.changed(&changes);
-        drop(turn);
-        self.recording().await
     }
 
     /// Whether every device thread answers. O(devices).
@@ -549,10 +302,10 @@ impl<T: Target> Control<T> {
 }
 
 /// Devices of a server at one moment.
-struct Devices<T>(Vec<T>);
+pub(super) struct Devices<T>(Vec<T>);
 
 impl<T: Target> Devices<T> {
-    fn all(&self) -> Vec<&T> {
+    pub(super) fn all(&self) -> Vec<&T> {
         self.0.iter().collect()
     }
 
@@ -642,31 +395,6 @@ impl<T: Target> Devices<T> {
         let names: Vec<&str> = self.0.iter().map(Target::name).collect();
         names.join(", ")
     }
-}
-
-/// Asks all of `devices` at once; answers are in their order.
-fn seconds_since_1970() -> f64 {
-    let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Realtime);
-    tv_sec as f64 + tv_nsec as f64 / 1e9
-}
-
-async fn statuses<T: Target>(devices: &[&T]) -> Result<Vec<DeviceStatus>, Refused> {
-    let reports = ask(devices, |reply| Command::Status { reply }).await?;
-    let pairs = devices.iter().zip(reports);
-    Ok(pairs.map(|(device, report)| device.complete(report)).collect())
-}
-
-async fn ask<T: Target, R>(
-    devices: &[&T],
-    make: impl Fn(oneshot::Sender<R>) -> Command,
-) -> Result<Vec<R>, Refused> {
-    let deadline = tokio::time::Instant::now() + ANSWER_WITHIN;
-    let asked: Vec<_> = devices.iter().map(|device| (*device, post(*device, &make))).collect();
-    let mut answers = Vec::with_capacity(asked.len());
-    for (device, reply) in asked {
-        answers.push(wait(device, reply?, deadline).await?);
-    }
-    Ok(answers)
 }
 
 /// What a setting on `devices` is in the configuration. One that all devices have alike is said once.
@@ -821,32 +549,4 @@ fn finished(
         Some(refused) => Err(refused),
         None => Ok(DoneReply { devices: done, generation }),
     }
-}
-
-fn post<T: Target, R>(
-    device: &T,
-    make: &impl Fn(oneshot::Sender<R>) -> Command,
-) -> Result<oneshot::Receiver<R>, Refused> {
-    let (reply, answer) = oneshot::channel();
-    if device.send(make(reply)) { Ok(answer) } else { Err(gone(device)) }
-}
-
-async fn wait<T: Target, R>(
-    device: &T,
-    answer: oneshot::Receiver<R>,
-    deadline: tokio::time::Instant,
-) -> Result<R, Refused> {
-    match tokio::time::timeout_at(deadline, answer).await {
-        Ok(answer) => answer.map_err(|_| gone(device)),
-        Err(_) => {
-            let seconds = ANSWER_WITHIN.as_secs();
-            let name = device.name();
-            let message = format!("device {name:?} has not answered within {seconds} s");
-            Err(Refused::silent(message).hint("it may hang in its storage: see the log".to_owned()))
-        }
-    }
-}
-
-fn gone<T: Target>(device: &T) -> Refused {
-    Refused::silent(format!("device {:?} is not served any more", device.name()))
 }

@@ -1,8 +1,8 @@
 //! Table of routes: the router, the help text and the OpenAPI description are made from it.
 
+use super::host::Target;
 use super::metrics;
 use super::openapi;
-use super::operations::Target;
 use super::route::{Answer, Content, JSON, Method, Route};
 use super::setting::Key;
 

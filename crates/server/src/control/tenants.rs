@@ -7,7 +7,8 @@ use super::api::{
     ExportsReply, ReloadRequest, ResizeReply, ResizeRequest,
 };
 use super::caller::Change;
-use super::operations::{Control, Target};
+use super::host::Target;
+use super::operations::Control;
 use super::refuse::Refused;
 use super::route::Call;
 use crate::change::{ApplyError, Changes};

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex};
 use weir_engine::{Path, PerDimension};
 use weir_text::{LimitKey, parse_limits, print_watermark};
 
-use super::operations::{Control, Target};
+use super::host::Target;
+use super::operations::Control;
 use super::*;
 use crate::command::{Applied, Command, SetError, Setting};
 use crate::status::{CgroupStatus, DeviceStatus};
