@@ -502,8 +502,17 @@ impl Replay {
             if std::mem::take(&mut self.is_turn_owed) {
                 self.turn();
             }
+            // Requests that are still at the device are told of last.
+            self.compare();
             if let Some((number, recorded)) = self.recorded.pop_first() {
                 self.diverge(At::Dispatch(number), recorded.to_string(), "no dispatch".into());
+            }
+            // The recording may end within the last turn.
+            let last_ns = self.now_ns;
+            let first = self.device.replayed.first_key_value();
+            if let Some((&number, replayed)) = first.filter(|(_, first)| first.at_ns < last_ns) {
+                let replayed = replayed.to_string();
+                self.diverge(At::Dispatch(number), "no dispatch".into(), replayed);
             }
         }
         self.counts.left_inside = self.requests.len() as u64;

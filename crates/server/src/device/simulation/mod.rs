@@ -351,3 +351,9 @@ fn a_request_that_fails_is_no_loss_of_what_was_acknowledged_before_it() {
 fn a_read_does_not_wait_for_memory_that_is_left_in_pieces() {
     run_seeds(952_057, 1);
 }
+
+/// The recording ended with a request at the device, and with no turn to come: its dispatch is told of in the last row.
+#[test]
+fn a_request_at_the_device_when_a_recording_ends_is_compared() {
+    run_seeds(520_664, 1);
+}
