@@ -47,7 +47,20 @@ impl<const N: usize> Counters<N> {
     /// Adds to one counter.
     #[inline]
     pub fn add(&self, index: usize, by: u64) {
-        self.update(|values| values[index] = values[index].wrapping_add(by));
+        self.add_each([(index, by)]);
+    }
+
+    /// Adds to some counters, as a whole: cheaper than [`Counters::update`], which loads all. By one thread at a time.
+    #[inline]
+    pub fn add_each<const K: usize>(&self, sums: [(usize, u64); K]) {
+        let sequence = self.sequence.load(Ordering::Relaxed);
+        self.sequence.store(sequence.wrapping_add(1), Ordering::Relaxed);
+        fence(Ordering::Release);
+        for (index, by) in sums {
+            let counter = &self.values[index];
+            counter.store(counter.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
+        }
+        self.sequence.store(sequence.wrapping_add(2), Ordering::Release);
     }
 
     /// The counters, all of one moment. Where the writer's thread was interrupted in the midst of an update, and stays so for a

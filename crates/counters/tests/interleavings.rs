@@ -34,9 +34,8 @@ fn a_reader_sees_updates_whole_and_in_order() {
                 }
             })
         };
-        for _ in 0..2 {
-            shared.update(|values| values.iter_mut().for_each(|value| *value += 1));
-        }
+        shared.update(|values| values.iter_mut().for_each(|value| *value += 1));
+        shared.add_each([(0, 1), (1, 1)]);
         assert_eq!(shared.read(), [2, 2], "what the writer has written it reads");
         reader.join().expect("its assertions hold");
         shared.add(1, 5);

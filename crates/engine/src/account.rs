@@ -197,16 +197,12 @@ impl Account {
             self.latency(direction).waited_for_lifted(lifted_ns);
         }
         match request.op {
-            Op::Read | Op::Write | Op::WriteZeroes => self.dir(direction).update(|traffic| {
-                let sum = &mut traffic[Traffic::Bytes as usize];
-                *sum = sum.wrapping_add(bytes);
-                traffic[Traffic::Ios as usize] += 1;
-            }),
-            Op::Discard => self.other.update(|other| {
-                let sum = &mut other[Both::DiscardBytes as usize];
-                *sum = sum.wrapping_add(bytes);
-                other[Both::DiscardIos as usize] += 1;
-            }),
+            Op::Read | Op::Write | Op::WriteZeroes => self
+                .dir(direction)
+                .add_each([(Traffic::Bytes as usize, bytes), (Traffic::Ios as usize, 1)]),
+            Op::Discard => self
+                .other
+                .add_each([(Both::DiscardBytes as usize, bytes), (Both::DiscardIos as usize, 1)]),
             Op::Flush | Op::Cache | Op::Status => self.other.add(Both::OtherIos as usize, 1),
         }
     }
@@ -214,10 +210,8 @@ impl Account {
     /// Counts a completed request, which had waited before the device for all but `device_ns` of `whole_ns`.
     #[inline]
     pub(crate) fn completed(&self, direction: Direction, device_ns: u64, whole_ns: Option<u64>) {
-        self.dir(direction).update(|traffic| {
-            traffic[Traffic::DeviceNs as usize] += device_ns;
-            traffic[Traffic::Completed as usize] += 1;
-        });
+        let sums = [(Traffic::DeviceNs as usize, device_ns), (Traffic::Completed as usize, 1)];
+        self.dir(direction).add_each(sums);
         self.latency(direction).completed(device_ns, whole_ns);
     }
 
