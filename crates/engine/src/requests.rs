@@ -54,14 +54,6 @@ pub(crate) struct Served {
     pub(crate) to_client_ns: u64,
 }
 
-/// A tick is 1.024 us: a wait is known to that. In 73 minutes ticks begin anew.
-const TICK_LOG2: u32 = 10;
-
-/// The tick of `now`.
-fn tick(now: Instant) -> u32 {
-    (now.as_nanos() >> TICK_LOG2) as u32
-}
-
 impl Record {
     /// Its task.
     #[inline]
@@ -72,7 +64,7 @@ impl Record {
     /// Time from its submission to `now`, in nanoseconds, to about a microsecond; modulo 73 minutes.
     #[inline]
     pub(crate) fn inside_ns(&self, now: Instant) -> u64 {
-        u64::from(tick(now).wrapping_sub(self.arrived)) << TICK_LOG2
+        u64::from(now.tick().wrapping_sub(self.arrived)) << Instant::TICK_LOG2
     }
 
     /// Cuts a longer request after its first `bytes_max`.
@@ -126,7 +118,7 @@ impl Requests {
     pub(crate) fn insert(&mut self, now: Instant, request: &Request, cost: Cost) -> RequestId {
         let (index, generation) = self.0.insert(Record {
             request: *request,
-            arrived: tick(now),
+            arrived: now.tick(),
             cost,
             stage: Stage::Waiting,
             cut: None,

@@ -27,6 +27,15 @@ impl Instant {
         Instant(millis.saturating_mul(1_000_000))
     }
 
+    /// A tick is 1.024 us.
+    pub(crate) const TICK_LOG2: u32 = 10;
+
+    /// The tick that it is in, by which waits are known to a microsecond. In 73 minutes ticks begin anew.
+    #[inline]
+    pub(crate) const fn tick(self) -> u32 {
+        (self.as_nanos() >> Instant::TICK_LOG2) as u32
+    }
+
     /// Nanoseconds since the origin.
     pub const fn as_nanos(self) -> u64 {
         self.0
