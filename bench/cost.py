@@ -23,7 +23,7 @@ def main():
         description=__doc__ + "\n\nTwo fio jobs (two connections) at queue depth 32. Counted is the server process only:"
         "\nuser and system time of all its threads, from the first connection to the last reply."
         "\n`weir` has limits that are active but never reached; so has `qemu-throttled`. `weir-none` and `weir-bfq` have no"
-        "\nlimits, and a disk of memory: what bfq costs a server is the difference between these two.",
+        "\nlimits, and a disk of memory: what bfq costs a server is the difference between these two. `weir-recording` is\n`weir-none` that records.",
         examples=[
             "bench/cost.py                             all systems, three rounds of ten seconds",
             "bench/cost.py --quick --only peers        does it work without Weir?",
@@ -39,6 +39,7 @@ def main():
         "weir": lambda place, image: servers.weir(place, image, options, LIMITS, direct="off"),
         "weir-none": lambda place, image: servers.weir_memory(place, image.stat().st_size, options, "none"),
         "weir-bfq": lambda place, image: servers.weir_memory(place, image.stat().st_size, options, "bfq"),
+        "weir-recording": lambda place, image: servers.weir_recording(place, image.stat().st_size, options),
         "nbdkit-null": lambda place, image: servers.nbdkit(place, "null", f"size={image.stat().st_size}"),
         "nbdkit-file": lambda place, image: servers.nbdkit(place, "file", image),
         "qemu": servers.qemu,
@@ -63,7 +64,7 @@ def main():
             }
 
     note = (
-        "nbdkit-null reads nothing: it answers with zeros. weir-none and weir-bfq have a disk of memory; the others read a"
+        "nbdkit-null reads nothing: it answers with zeros. weir-none, weir-bfq and weir-recording have a disk of memory; the others read a"
         "\nfile of random data."
     )
     comparison = Comparison("cost", options, METRICS, "cpu_seconds_per_million", note)

@@ -68,6 +68,20 @@ def weir_memory(place, size, options, scheduler):
     return _weir(place, f"memory:{size}", options, "--scheduler", scheduler)
 
 
+def weir_recording(place, size, options):
+    """`weir serve` as `weir_memory` without a scheduler of its own, which records."""
+    socket, directory = place.fresh_socket(), place.fresh("recording")
+    text = f'[server]\nsocket = "{socket}"\ncontrol = "{place.fresh_socket()}"\n'
+    text += _table("record", {"directory": str(directory), "size": "2G"})
+    text += _table("device.disk", {"path": f"memory:{size}", "scheduler": "none"})
+    text += _table('cgroup."/main"', {})
+    text += _table("export.disk", {"device": "disk", "cgroup": "/main"})
+    path = place.fresh("weir", ".toml")
+    path.write_text(text, encoding="utf-8")
+    command = [options.weir or weir_program(), "serve", path, *shlex.split(options.weir_args)]
+    return Server(place, command, "weir", [_uri(socket, "disk")], socket=socket)
+
+
 def weir_shared(place, disk, options, scheduler, depth, weights):
     """`weir serve` with an emulated disk that `scheduler` shares, and an export for each cgroup of `weights`.
 
