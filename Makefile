@@ -7,7 +7,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 .DEFAULT_GOAL := help
 .PHONY: help build package demo test soak lint fmt doc docs-figures fuzz \
 	bench bench-tail bench-cost bench-engine bench-lab bench-fairness bench-accuracy bench-fidelity bench-kernel \
-	bench-watermark bench-isolation bench-tls bench-growth bench-packages
+	bench-watermark bench-isolation bench-looking bench-tls bench-growth bench-packages
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,7 +28,7 @@ test: ## everything that must hold: format, lints, documentation, tests, fuzzing
 soak: ## the device thread in simulated worlds with faults: SEEDS of them from SEED on
 	@SEED="$(SEED)" SEEDS="$(SEEDS)" tools/soak
 
-bench: bench-engine bench-tail bench-cost bench-fairness bench-accuracy bench-fidelity bench-kernel bench-watermark bench-isolation bench-tls ## all comparisons with peers
+bench: bench-engine bench-tail bench-cost bench-fairness bench-accuracy bench-fidelity bench-kernel bench-watermark bench-isolation bench-looking bench-tls ## all comparisons with peers
 
 bench-tail: bench-packages ## latency of the blk-throttle job under a limit
 	$(PYTHON) bench/tail.py $(BENCH_ARGS)
@@ -53,6 +53,9 @@ bench-watermark: bench-packages ## io-throttle's eight experiments, and the kern
 
 bench-isolation: bench-packages ## overhead, fairness, priority, bursts: Weir and the kernel's knobs (root, for the kernel)
 	$(PYTHON) bench/isolation.py $(BENCH_ARGS)
+
+bench-looking: bench-packages ## what scrapes, status and top cost tenants, beside 20,000 cgroups
+	$(PYTHON) bench/looking.py $(BENCH_ARGS)
 
 bench-tls: bench-packages ## TLS beside nbdkit's
 	$(PYTHON) bench/tls.py $(BENCH_ARGS)
