@@ -4,16 +4,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use serde_json::Value;
 use weir_tests::nbd::{Client, Kind};
 use weir_tests::{Place, Server, eventually};
 
 /// Exports `a` and `b`, of the cgroups `/vms/a` and `/vms/b`. `settings` are the lines of the device, `/vms` and these two.
 fn serve(place: &Place, latency: &str, settings: [&str; 4]) -> Server {
+    serve_with(place, "", latency, settings)
+}
+
+/// With other sections before.
+fn serve_with(place: &Place, sections: &str, latency: &str, settings: [&str; 4]) -> Server {
     let [device, vms, a, b] = settings;
     Server::config(
         place,
         &format!(
             r#"
+            {sections}
             [device.disk]
             path = "emulated:null,latency={latency},size=64M"
             {device}
@@ -51,7 +58,8 @@ fn read(server: &Server, export: &str, depth: usize, pause: Duration, is_over: &
     }
 }
 
-/// While `depths` of requests of `a` and `b` are inside, `weir explain WHAT` comes to `finding`, with these words.
+/// While `depths` of requests of `a` and `b` are inside, `weir explain WHAT` comes to `finding`, with these words. The server
+/// accepts the commands that it prints.
 fn finds(server: &Server, what: &str, load: [(usize, u64); 2], finding: &str, words: &[&str]) {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -76,16 +84,68 @@ fn finds(server: &Server, what: &str, load: [(usize, u64); 2], finding: &str, wo
         for word in words {
             assert!(last.contains(word), "{word}: {last}");
         }
+        let explanation: Value = serde_json::from_str(&last).expect("it is JSON");
+        for command in commands(&explanation) {
+            let ran = server.run_printed(command);
+            assert!(ran.status.success(), "{command}: {ran:?}");
+        }
     });
+}
+
+fn commands(explanation: &Value) -> Vec<&str> {
+    let advice = explanation["advice"].as_array().expect("a list");
+    advice.iter().filter_map(|advice| advice["command"].as_str()).collect()
 }
 
 #[test]
 fn own_limit_is_explained() {
     let place = Place::new();
     let server = serve(&place, "1ms", ["", "", RIOPS_200, ""]);
-    let words = ["its own limit of riops=200", "weir set /vms/a io.max riops=400"];
+    let words = [
+        "its own limit of riops=200",
+        "weir set /vms/a io.max riops=400",
+        "the server records nothing",
+    ];
     finds(&server, "/vms/a", [(8, 0), (0, 0)], "own_limit", &words);
     finds(&server, "a", [(8, 0), (0, 0)], "own_limit", &["export \\\"a\\\" is held"]);
+    server.stop();
+}
+
+/// Eight requests at once under 200 a second wait 40 ms each; when they come as they came, twice the limit holds none of
+/// them.
+#[test]
+fn what_a_limit_would_do_is_tried_on_what_was_recorded() {
+    let place = Place::new();
+    let record = "[record]\ndirectory = \"rec\"\nfile_time = \"1s\"";
+    let server = serve_with(&place, record, "1ms", ["", "", RIOPS_200, ""]);
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| read(&server, "a", 8, Duration::ZERO, &is_over));
+        let asked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let flags = ["/vms/a", "--interval", "300ms", "--format", "json"];
+            let mut explanation = Value::Null;
+            eventually("a figure", || {
+                let ran = server.ask("explain", &flags);
+                explanation = serde_json::from_str(&ran.stdout).expect("it is JSON");
+                let recorded = explanation["simulation"]["requests"].as_u64();
+                recorded.is_some_and(|requests| requests > 400)
+            });
+            assert_eq!(explanation["simulation"]["device"], "emulated", "{explanation}");
+            let figure = &explanation["advice"][0]["what_if"];
+            let ns = |name: &str| figure[name].as_u64().expect("a figure");
+            assert!(ns("p99_ns") < ns("p99_ns_recorded") / 2, "{explanation}");
+            let text = server.ask("explain", &["/vms/a", "--interval", "300ms"]).stdout;
+            assert!(text.contains("\n  with riops=400: p99 "), "{text}");
+            let plain = server.ask("explain", &["a", "--interval", "300ms", "--no-what-if"]).stdout;
+            assert!(plain.contains("riops=400") && !plain.contains("imulated"), "{plain}");
+            let off = server.ask("record", &["stop"]);
+            assert!(off.status.success(), "{off:?}");
+            let text = server.ask("explain", &["/vms/a", "--interval", "300ms"]).stdout;
+            assert!(text.contains("Not simulated: the recording is off"), "{text}");
+        }));
+        is_over.store(true, Ordering::Relaxed);
+        asked.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
     server.stop();
 }
 

@@ -267,6 +267,20 @@ impl Server {
         run(command.arg(subcommand).args(arguments).arg("--control").arg(&self.control))
     }
 
+    /// A command as it was printed for a shell, for this server.
+    ///
+    /// # Panics
+    /// When it is none of weir, or does not end.
+    #[track_caller]
+    pub fn run_printed(&self, command: &str) -> Ran {
+        let arguments = command.strip_prefix("weir ").expect("a command of weir");
+        let line = format!("\"$WEIR\" {arguments} --control \"$CONTROL\"");
+        run(Command::new("sh")
+            .args(["-c", &line])
+            .env("WEIR", weir())
+            .env("CONTROL", &self.control))
+    }
+
     /// Sends a signal.
     ///
     /// # Panics

@@ -9,7 +9,7 @@ use clap::{CommandFactory, Parser};
 use crate::Cli;
 
 /// Words of a command as in a shell, up to a comment or a pipe.
-fn words(line: &str) -> Vec<String> {
+pub(crate) fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for letter in line.chars() {
         match (quote, letter) {
@@ -30,7 +30,7 @@ fn words(line: &str) -> Vec<String> {
 }
 
 /// The parser's refusal of a command; None if it is accepted. A `cut` command, as in a sentence, may lack arguments.
-fn refusal(line: &str, is_cut: bool) -> Option<String> {
+pub(crate) fn refusal(line: &str, is_cut: bool) -> Option<String> {
     let mut words = words(line);
     words[0] = "weir".into();
     let error = Cli::try_parse_from(&words).err()?;

@@ -28,6 +28,10 @@ pub struct Arrival {
     pub offset: u64,
     /// How much.
     pub len: u32,
+    /// How long it took; `None` of one that had not ended when the recording did, or was withdrawn.
+    pub latency_ns: Option<u64>,
+    /// Of that, from its last dispatch until the device had done it.
+    pub device_ns: Option<u64>,
     step: u64,
     marks: Marks,
 }
@@ -56,11 +60,24 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Reads the arrivals of a recording; of the last `last_ns` nanoseconds, if that is said.
+    /// Reads the arrivals of a recording; of the last `last_ns` nanoseconds, if that is said, with what was inside when they
+    /// began.
     ///
     /// # Errors
     /// It cannot be read.
     pub fn of(recording: &Recording, last_ns: Option<u64>) -> Result<Arrivals, ReadError> {
+        Arrivals::bounded(recording, last_ns, ARRIVALS_MAX)
+    }
+
+    /// The same, of at most `requests_max` requests, the last ones.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn bounded(
+        recording: &Recording,
+        last_ns: Option<u64>,
+        requests_max: usize,
+    ) -> Result<Arrivals, ReadError> {
         let mut arrivals = Arrivals {
             requests: Vec::new(),
             clients: HashMap::new(),
@@ -71,22 +88,34 @@ impl Arrivals {
         for row in recording.rows() {
             arrivals.take(&row?, &mut names);
             // Half of them at once, so that each is moved once.
-            if arrivals.requests.len() >= 2 * ARRIVALS_MAX {
-                arrivals.sort();
-                arrivals.requests.drain(..ARRIVALS_MAX);
+            if arrivals.requests.len() >= requests_max.saturating_mul(2) {
+                arrivals.keep(requests_max);
             }
         }
-        arrivals.sort();
+        arrivals.keep(requests_max);
         let end_ns = arrivals.requests.last().map_or(0, |last| last.at_ns);
         let from_ns = last_ns.map_or(0, |last_ns| end_ns.saturating_sub(last_ns));
-        arrivals.requests.retain(|arrival| arrival.at_ns >= from_ns);
+        arrivals.requests.retain_mut(|arrival| {
+            let ended_ns = arrival.at_ns.saturating_add(arrival.latency_ns.unwrap_or_default());
+            // What was inside then comes at once: others waited behind it.
+            arrival.at_ns = arrival.at_ns.max(from_ns);
+            ended_ns >= from_ns
+        });
         Ok(arrivals)
     }
 
-    fn sort(&mut self) {
+    /// Sorts them and keeps the last `requests_max`.
+    fn keep(&mut self, requests_max: usize) {
         self.requests.sort_by_key(|arrival| arrival.step);
         // A request that was inside when a file ended is told of twice, and a long one with each piece.
-        self.requests.dedup_by_key(|arrival| arrival.step);
+        self.requests.dedup_by(|later, earlier| {
+            let is_same = later.step == earlier.step;
+            if is_same && later.latency_ns.is_some() {
+                (earlier.latency_ns, earlier.device_ns) = (later.latency_ns, later.device_ns);
+            }
+            is_same
+        });
+        self.requests.drain(..self.requests.len().saturating_sub(requests_max));
     }
 
     fn take(&mut self, row: &Row, names: &mut HashMap<Vec<u8>, Rc<str>>) {
@@ -117,6 +146,8 @@ impl Arrivals {
         let len = u32::try_from(row.length.unwrap_or_default()).unwrap_or(u32::MAX);
         let name = names.entry(path.data().to_vec());
         let cgroup = Rc::clone(name.or_insert_with(|| row.cgroup().unwrap_or("/").into()));
+        let has_ended = matches!(row.event, Event::Completed | Event::Failed);
+        let latency_ns = row.latency_ns.filter(|_| has_ended);
         self.requests.push(Arrival {
             at_ns: row.time_ns.saturating_sub(row.latency_ns.unwrap_or_default()),
             cgroup,
@@ -124,6 +155,8 @@ impl Arrivals {
             op,
             offset: row.offset.unwrap_or_default(),
             len,
+            latency_ns,
+            device_ns: latency_ns.zip(row.wait_ns).map(|(all, wait)| all.saturating_sub(wait)),
             step,
             marks: Marks::parse(row.detail()).unwrap_or_default(),
         });

@@ -65,13 +65,7 @@ impl Directory {
 
     /// Where a file goes that begins at this time: names are in the order of time.
     pub(crate) fn path_for(&self, began_ns: u64, device: &str, number: u64) -> PathBuf {
-        let device: String = device
-            .chars()
-            .map(|letter| {
-                if letter.is_ascii_alphanumeric() || "._-".contains(letter) { letter } else { '_' }
-            })
-            .take(64)
-            .collect();
+        let device = device_in_name(device);
         let name = format!("{PREFIX}{}-{device}-{number:06}.{EXTENSION}", date(began_ns));
         self.path.join(name)
     }
@@ -139,6 +133,50 @@ pub(crate) fn closed_files(path: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
+/// A device as names of files have it.
+fn device_in_name(device: &str) -> String {
+    let letters = device.chars().map(|letter| {
+        if letter.is_ascii_alphanumeric() || "._-".contains(letter) { letter } else { '_' }
+    });
+    letters.take(64).collect()
+}
+
+/// The closed files in `directory` that may be of `device`, the newest first, with when each began; names alone are looked
+/// at.
+pub(crate) fn newest_files(directory: &Path, device: &str) -> io::Result<Vec<(u64, PathBuf)>> {
+    let device = device_in_name(device);
+    let mut files = closed_files(directory)?;
+    files.reverse();
+    let began = |path: PathBuf| {
+        let name = path.file_stem()?.to_str()?.strip_prefix(PREFIX)?;
+        let (date, rest) = name.split_at_checked(DATE_BYTES)?;
+        let (of, _) = rest.strip_prefix('-')?.rsplit_once('-')?;
+        (of == device).then_some((unix_ns(date)?, path))
+    };
+    Ok(files.into_iter().filter_map(began).collect())
+}
+
+const DATE_BYTES: usize = "20261126T203000.123Z".len();
+
+/// What [`date`] has printed, from 1970 to 2261.
+fn unix_ns(date: &str) -> Option<u64> {
+    let number = |at: usize, len: usize| date.get(at..at + len)?.parse::<u64>().ok();
+    let (year, month, day) = (number(0, 4)?, number(4, 2)?, number(6, 2)?);
+    let time = [number(9, 2)?, number(11, 2)?, number(13, 2)?];
+    if !(1970..=2261).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+        return None;
+    }
+    // Days since 1970 of the first of March that is not after this day, by years that begin there.
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let leap_days = year / 4 - year / 100 + year / 400;
+    let days = year * 365 + leap_days + (153 * month + 2) / 5 + day - 719_469;
+    let [hour, minute, second] = time;
+    Some(
+        (((days * 24 + hour) * 60 + minute) * 60 + second) * 1_000_000_000
+            + number(16, 3)? * 1_000_000,
+    )
+}
+
 /// Date and time of day of nanoseconds since 1970: `20261126T203000.123Z`.
 fn date(unix_ns: u64) -> String {
     let seconds = unix_ns / 1_000_000_000;
@@ -179,6 +217,16 @@ mod tests {
             (4_107_542_400, "21000301T000000.000Z"),
         ] {
             assert_eq!(date(seconds * 1_000_000_000), text);
+            assert_eq!(unix_ns(text), Some(seconds * 1_000_000_000));
+        }
+        for seconds in (0..9_200_000_000).step_by(7_654_321) {
+            let ns = seconds * 1_000_000_000 + 987_000_000;
+            assert_eq!(unix_ns(&date(ns)), Some(ns), "{}", date(ns));
+        }
+        for text in
+            ["", "20261326T203000.123Z", "2026112\u{e9}T203000.123Z", "+9261126T203000.123Z"]
+        {
+            assert_eq!(unix_ns(text), None, "{text}");
         }
     }
 
@@ -200,5 +248,8 @@ mod tests {
         let names: Vec<_> =
             left.iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect();
         assert_eq!(names, ["weir-19700101T000003.000Z-disk_1-000003.parquet"]);
+        let newest = newest_files(&path, "disk/1").expect("listed");
+        assert_eq!(newest, [(3_000_000_000, left[0].clone())]);
+        assert_eq!(newest_files(&path, "disk").expect("listed"), []);
     }
 }

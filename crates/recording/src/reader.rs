@@ -11,7 +11,7 @@ use parquet::file::reader::{FileReader, RowGroupReader};
 use parquet::file::serialized_reader::SerializedFileReader;
 
 use crate::columns::{VERSION, schema};
-use crate::directory::closed_files;
+use crate::directory::{closed_files, newest_files};
 use crate::entry::{OPS, op_name};
 use crate::header::{HEADER_KEY, Header};
 use crate::row::{Event, Row};
@@ -20,6 +20,9 @@ use crate::row::{Event, Row};
 const GROUP_ROWS_MAX: i64 = 1 << 20;
 /// Bytes of a row group, uncompressed, that are taken.
 const GROUP_BYTES_MAX: i64 = 1 << 30;
+
+/// Files of [`Recording::end_of`]: more than a minute needs in rings of any size.
+const FILES_MAX: usize = 64;
 
 /// Why a recording cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -299,6 +302,57 @@ impl Recording {
         files.sort_by_key(|(_, header)| header.file);
         let dropped = files.iter().map(|(_, header)| header.dropped).max().unwrap_or_default();
         let first = files[0].1.clone();
+        let files = files.into_iter().map(|(file, _)| file).collect();
+        Ok(Recording { files, first, dropped })
+    }
+
+    /// The end of the last recording of `device` in `directory`: the files that have its last `last_ns`, as far as they are
+    /// needed for `requests` requests, at most [`FILES_MAX`]. Others are not opened.
+    ///
+    /// # Errors
+    /// Nothing of it is there, or it cannot be read.
+    pub fn end_of(
+        directory: &Path,
+        device: &str,
+        last_ns: u64,
+        requests: u64,
+    ) -> Result<Recording, ReadError> {
+        let io = |source| ReadError::Io { path: directory.to_owned(), source };
+        let mut files: Vec<(PathBuf, Header)> = Vec::new();
+        let mut next_began_ns = u64::MAX;
+        let (mut from_ns, mut found) = (0, 0);
+        for (began_ns, path) in newest_files(directory, device).map_err(io)? {
+            // Its end is the beginning of the next one.
+            if next_began_ns < from_ns || found >= requests || files.len() == FILES_MAX {
+                break;
+            }
+            let header = match RecordedFile::open(&path) {
+                Ok(file) => file.header,
+                // The ring has taken it away meanwhile, and all before it.
+                Err(ReadError::Io { source, .. })
+                    if source.kind() == std::io::ErrorKind::NotFound =>
+                {
+                    break;
+                }
+                Err(error) => return Err(error),
+            };
+            if header.device != device {
+                continue;
+            }
+            match files.last() {
+                None => from_ns = began_ns.saturating_sub(last_ns),
+                Some((_, newest)) if newest.began_ns != header.began_ns => break,
+                Some(_) => {}
+            }
+            next_began_ns = began_ns;
+            found += header.requests;
+            files.push((path, header));
+        }
+        files.reverse();
+        let Some((_, first)) = files.first().cloned() else {
+            return Err(ReadError::Nothing(directory.to_owned()));
+        };
+        let dropped = files.iter().map(|(_, header)| header.dropped).max().unwrap_or_default();
         let files = files.into_iter().map(|(file, _)| file).collect();
         Ok(Recording { files, first, dropped })
     }

@@ -7,7 +7,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use weir_engine::{Instant, SchedulerKind};
 use weir_recording::{
-    Device, Recorder, Recording, ReplayError, Settings, Status, Writer, replay_as_recorded,
+    Arrivals, Device, Recorder, Recording, ReplayError, Settings, Status, Writer, replay_as_recorded,
 };
 
 fn settings(bytes_max: u64) -> Settings {
@@ -74,6 +74,29 @@ fn the_ring_keeps_its_bound_and_the_newest_files() {
     let error = replay_as_recorded(&recording).unwrap_err();
     assert!(matches!(error, ReplayError::NotFromStart(_)), "{error}");
     assert!(error.to_string().starts_with("its first file is gone"), "{error}");
+}
+
+/// As much as is asked for is looked at, from the end on, and no file before.
+#[test]
+fn the_end_of_a_ring_is_found_from_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    record(dir.path(), 4, 200_000, settings(1 << 20));
+    let all = Recording::open(dir.path(), None).unwrap();
+    let end_of = |last_ns, requests| {
+        Recording::end_of(dir.path(), &device().name, last_ns, requests).unwrap()
+    };
+    let whole = end_of(u64::MAX, u64::MAX);
+    assert_eq!(whole.files(), all.files());
+    let newest = end_of(u64::MAX, 1);
+    assert_eq!(newest.files(), 1);
+    assert!(newest.header().file > all.header().file);
+    let last = |recording: &Recording, most| {
+        Arrivals::bounded(recording, None, most).unwrap().requests.last().cloned()
+    };
+    assert_eq!(last(&newest, 1), last(&all, usize::MAX));
+    assert_eq!(Arrivals::bounded(&all, None, 100).unwrap().requests.len(), 100);
+    // Before the files of another recording, or device, it ends.
+    assert!(Recording::end_of(dir.path(), "another", u64::MAX, 1).is_err());
 }
 
 /// What was there before the recorder was attached is no input: a file that says otherwise is found out.

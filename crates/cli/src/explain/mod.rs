@@ -1,10 +1,12 @@
 //! `weir explain`.
 
 mod advice;
+mod command;
 mod finding;
 mod reading;
 #[cfg(test)]
 mod tests;
+mod what_if;
 mod words;
 
 use std::time::Duration;
@@ -15,6 +17,7 @@ use weir_server::status::Status;
 use self::advice::Advice;
 pub(crate) use self::finding::Finding;
 use self::reading::{Held, Neighbour, NotThere, Reading};
+use self::what_if::Simulation;
 use crate::client_args::ClientArgs;
 use crate::failure::Failure;
 use crate::output::Format;
@@ -33,8 +36,12 @@ used the device meanwhile, and a command that changes it. Percentiles are of the
 last 5 to 10 seconds. It also says when nothing is wrong, and when the cause is
 outside Weir: the client, the way to it, or the device.
 
-JSON has `finding`, a stable word, with `sentences`, `held`, `neighbours` and
-`advice`.
+Where the server records, each command comes with the p99 that it would have
+given the last recorded minute: the same requests in virtual time, at most
+500000 of them, in a second or a few. Ctrl-C ends that like everything else.
+
+JSON has `finding`, a stable word, with `sentences`, `held`, `neighbours`,
+`advice` and `simulation`.
 
 Exit status: 0 explained, 1 no answer, 2 wrong usage, or not there.";
 
@@ -50,6 +57,9 @@ pub(crate) struct Args {
     /// Time between the two readings
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = crate::status::interval)]
     interval: Duration,
+    /// Do not try what is proposed on the last recorded minute
+    #[arg(long)]
+    no_what_if: bool,
 }
 
 /// What holds a cgroup or an export, by two readings of the status.
@@ -72,6 +82,15 @@ pub(crate) struct Explanation {
     /// By what they did meanwhile, the busiest first.
     neighbours: Vec<Neighbour>,
     advice: Vec<Advice>,
+    /// What the figures of the advice come from; none where there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    simulation: Option<Simulation>,
+    /// Why there are no figures, where there could be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_simulation: Option<String>,
+    /// Whether percentiles are of reads.
+    #[serde(skip)]
+    reads_most: bool,
 }
 
 impl Explanation {
@@ -90,17 +109,31 @@ impl Explanation {
             sentences: words::sentences(&reading, finding),
             neighbours: reading.neighbours(finding),
             advice: advice::of(&reading, finding),
+            simulation: None,
+            no_simulation: None,
+            reads_most: reading.reads_most(),
             held: reading.held,
         })
     }
 
     fn text(&self) -> String {
         let mut text: String = self.sentences.iter().map(|line| format!("{line}\n")).collect();
-        for Advice { command, effect } in &self.advice {
+        for Advice { command, effect, what_if, setting } in &self.advice {
             text.push_str(&format!("\n{effect}\n"));
             if let Some(command) = command {
                 text.push_str(&format!("  {command}\n"));
             }
+            if let (Some(figure), Some(setting), Some(simulation)) =
+                (what_if, setting, &self.simulation)
+            {
+                text.push_str(&format!("  {}\n", figure.sentence(setting, simulation)));
+            }
+        }
+        if let Some(simulation) = &self.simulation {
+            text.push_str(&format!("\n{}\n", simulation.sentence()));
+        }
+        if let Some(reason) = &self.no_simulation {
+            text.push_str(&format!("\nNot simulated: {reason}.\n"));
         }
         text
     }
@@ -111,11 +144,14 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let before = client.status()?;
     clock::sleep(args.interval);
     let after = client.status()?;
-    let explanation = Explanation::of(&before, &after, &args.what).map_err(|error| {
+    let mut explanation = Explanation::of(&before, &after, &args.what).map_err(|error| {
         let hint =
             "a cgroup begins with /; `weir status` shows cgroups, `weir export list` exports";
         Failure::wrong(error).hint(hint.to_owned())
     })?;
+    if !args.no_what_if {
+        what_if::add(&mut explanation, &after, &client.place());
+    }
     match args.server.format {
         Format::Json => output::print_json(&explanation, false),
         Format::Table => output::print(&explanation.text()),

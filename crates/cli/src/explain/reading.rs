@@ -257,7 +257,8 @@ fn waits_ns(wait: &WaitStatus) -> u64 {
     limits.chain(wait.beside_limits().map(|(_, ns)| ns)).sum()
 }
 
-fn parent(path: &str) -> Option<&str> {
+/// The cgroup above; none above the root.
+pub(super) fn parent(path: &str) -> Option<&str> {
     match path.rfind('/')? {
         0 if path.len() == 1 => None,
         0 => Some("/"),

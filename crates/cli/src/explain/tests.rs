@@ -7,6 +7,9 @@ use weir_server::status::{
     PerDimension, Percentiles, Status, WaitStatus, WatermarkStatus,
 };
 
+use weir_engine::Limits;
+use weir_text::{LimitKey, parse_limits};
+
 use super::{Explanation, Finding};
 
 const MS: u64 = 1_000_000;
@@ -97,7 +100,59 @@ fn explained_as(what: &str, device: DeviceStatus, exports: Vec<ExportStatus>) ->
         ..DeviceStatus::default()
     };
     let before = status(before, Vec::new());
-    Explanation::of(&before, &status(device, exports), what).expect("it is there")
+    let after = status(device, exports);
+    let explanation = Explanation::of(&before, &after, what).expect("it is there");
+    accepted(&explanation, &after.devices[0]);
+    explanation
+}
+
+/// Each command is one that the argument parser takes, and a server with these cgroups, one after the other.
+#[track_caller]
+fn accepted(explanation: &Explanation, device: &DeviceStatus) {
+    let mut cgroups = device.cgroups.clone();
+    for command in commands(explanation) {
+        assert_eq!(crate::examples::refusal(command, false), None, "{command}");
+        let words = crate::examples::words(command);
+        let [_, set, path, key, value] = &words[..] else { panic!("{command}") };
+        assert_eq!(set, "set");
+        let value = value.strip_prefix("disk ").unwrap_or(value);
+        let cgroup = cgroups.iter_mut().find(|cgroup| cgroup.cgroup == *path);
+        let cgroup = cgroup.unwrap_or_else(|| panic!("no {path}: {command}"));
+        assert_eq!(path == "/", key == "io.bfq", "{command}");
+        assert!(!weir_config::is_of_client(path), "{command}");
+        let limits = |key, text: &Option<String>, value: &str| {
+            let text = text.as_deref().unwrap_or_default();
+            let old = parse_limits(key, text, weir_engine::PerDimension::NONE).expect("a status");
+            parse_limits(key, value, old).expect(command)
+        };
+        match key.as_str() {
+            "io.max" => {
+                cgroup.io_max = Some(limits(LimitKey::Max, &cgroup.io_max, value).to_string())
+            }
+            "io.peak" => {
+                cgroup.io_peak = Some(limits(LimitKey::Peak, &cgroup.io_peak, value).to_string());
+            }
+            "io.weight" => {
+                weir_text::parse_weight(weir_text::WeightKey::Io, value).expect(command);
+            }
+            "io.bfq" => {
+                let defaults = weir_engine::settings::BfqSettings::DEFAULT;
+                weir_text::parse_bfq(value, defaults).expect(command);
+            }
+            key => panic!("{key}"),
+        }
+        let limiter = weir_config::parse_limiter(match cgroup.limiter.as_str() {
+            "" => "pace",
+            limiter => limiter,
+        });
+        let limits = Limits {
+            max: limits(LimitKey::Max, &cgroup.io_max, ""),
+            peak: limits(LimitKey::Peak, &cgroup.io_peak, ""),
+            limiter: limiter.expect("a status"),
+            ..Limits::default()
+        };
+        limits.validate().expect(command);
+    }
 }
 
 #[track_caller]
@@ -143,6 +198,51 @@ fn limit_of_an_ancestor() {
         commands(&explanation),
         ["weir set /vms io.max riops=200", "weir set /vms/vm1 io.weight 200"]
     );
+}
+
+/// A weight counts among siblings: of a cgroup deep below a limit it is the ancestor's beside the neighbour.
+#[test]
+fn weights_are_changed_where_the_neighbour_competes() {
+    let wait = riops("/vms", 9 * READS * MS);
+    let parent = limited("/vms", WaitStatus::default(), "riops=100");
+    let mut ours = cgroup("/vms/ours", WaitStatus::default());
+    let theirs = cgroup("/vms/theirs", wait.clone());
+    let cgroups = |ours: CgroupStatus| {
+        let deep = cgroup("/vms/ours/deep", wait.clone());
+        device(vec![parent.clone(), ours, deep, theirs.clone()])
+    };
+    let explanation = explained_as("/vms/ours/deep", cgroups(ours.clone()), Vec::new());
+    assert_eq!(commands(&explanation)[1], "weir set /vms/ours io.weight 200");
+    ours.io_weight = 10_000;
+    let explanation = explained_as("/vms/ours/deep", cgroups(ours), Vec::new());
+    assert_eq!(commands(&explanation)[1], "weir set /vms/theirs io.weight 50");
+}
+
+#[test]
+fn a_burst_stays_faster_than_the_raised_limit() {
+    let wait = riops("/vm1", 49 * READS * MS);
+    let vm = CgroupStatus {
+        io_peak: Some("rbps=max wbps=max riops=150 wiops=max".into()),
+        ..limited("/vm1", wait.clone(), "riops=100")
+    };
+    let explanation = explained_as("/vm1", device(vec![vm]), Vec::new());
+    assert_eq!(
+        commands(&explanation),
+        ["weir set /vm1 io.peak riops=400", "weir set /vm1 io.max riops=200"]
+    );
+    let largest = limited("/vm1", wait, "riops=4294967294");
+    let explanation = explained_as("/vm1", device(vec![largest]), Vec::new());
+    assert_eq!(commands(&explanation), ["weir set /vm1 io.max riops=max"]);
+}
+
+#[test]
+fn limits_that_no_command_changes_have_none() {
+    let path = "/vm1/client:process 7 of db";
+    let vm = limited(path, riops(path, 49 * READS * MS), "riops=100");
+    let explanation = explained_as(path, device(vec![vm]), Vec::new());
+    assert_eq!(explanation.finding, Finding::OwnLimit);
+    assert_eq!(commands(&explanation), [""; 0]);
+    assert!(explanation.advice[0].effect.contains("`weir reload`"));
 }
 
 #[test]
@@ -191,6 +291,15 @@ fn full_device() {
         "/vm1 waits for room at device disk, which has the 32 requests that it may have at once: 90 % of the time of its requests, p99 of reads 59.0 ms.",
     );
     assert_eq!(commands(&explanation), ["weir set /vm2 io.max rwiops=50"]);
+}
+
+/// The kernel's limiter has no limit for both directions together, and a name may need quotes.
+#[test]
+fn a_neighbour_under_the_kernels_limiter_is_limited_in_its_words() {
+    let other = CgroupStatus { limiter: "slice:6.15".into(), ..cgroup("/vm $2", window(0)) };
+    let cgroups = vec![cgroup("/vm1", window(9 * READS * MS)), other];
+    let explanation = explained_as("/vm1", device(cgroups), Vec::new());
+    assert_eq!(commands(&explanation), [r#"weir set '/vm $2' io.max "riops=50 wiops=50""#]);
 }
 
 #[test]

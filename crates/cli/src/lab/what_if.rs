@@ -47,6 +47,7 @@ pub(super) fn run(
     let spec: Spec = disk.parse().map_err(|error| Failure::wrong(format!("disk: {error}")))?;
     let arrivals = Arrivals::of(&recording, None).map_err(Failure::wrong)?;
     let met = what_if::run(&arrivals, &tried, spec.build()).map_err(Failure::wrong)?;
+    let met = met.by_cgroup();
     match format {
         Format::Json => {
             let cgroups: serde_json::Map<_, _> =

@@ -61,7 +61,8 @@ impl LinearSpec {
 /// Source: Heo et al., "IOCost: Block IO Control for Containers in Datacenters", ASPLOS 2022.
 #[derive(Clone, Debug)]
 pub struct Linear {
-    spec: LinearSpec,
+    size: u64,
+    latency_ns: u64,
     costs: CostModel,
     now_ns: u64,
     /// Service so far ends at `free_ns + carry / 2^37`.
@@ -75,13 +76,20 @@ pub struct Linear {
 impl Linear {
     /// An idle disk, whose last request ended at offset 0.
     pub fn new(spec: LinearSpec) -> Linear {
+        let disk = Linear::priced(spec.costs(), spec.streams as usize, spec.size);
+        Linear { latency_ns: spec.latency_ns, ..disk }
+    }
+
+    /// An idle disk of `size` bytes with these prices, without latency; `streams` as [`LinearSpec::streams`].
+    pub fn priced(costs: CostModel, streams: usize, size: u64) -> Linear {
         Linear {
-            spec,
-            costs: spec.costs(),
+            size,
+            latency_ns: 0,
+            costs,
             now_ns: 0,
             free_ns: 0,
             carry: 0,
-            positions: Positions::new(spec.streams as usize),
+            positions: Positions::new(streams),
             in_flight: VecDeque::new(),
         }
     }
@@ -111,7 +119,7 @@ impl DiskModel for Linear {
         let cost = op.map_or(DeviceTime::ZERO, |op| {
             self.costs.price(op, len, self.positions.is_sequential(Extent::new(offset, len)))
         });
-        let done_ns = self.serve(cost).saturating_add(self.spec.latency_ns);
+        let done_ns = self.serve(cost).saturating_add(self.latency_ns);
         self.in_flight.push_back((done_ns, id));
     }
 
@@ -129,6 +137,6 @@ impl DiskModel for Linear {
     }
 
     fn capacity(&self) -> u64 {
-        self.spec.size
+        self.size
     }
 }
