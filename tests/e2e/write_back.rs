@@ -78,6 +78,8 @@ fn write_back_is_charged_to_the_writer_and_delays_no_other_cgroup() {
     assert_eq!(slow.receive().expect("the flush is over").error, 0);
     let slow = server.status().cgroup("/slow");
     assert_eq!((slow.number("writeback/dirty_bytes"), slow.number("write_bytes")), (0, 4 << 20));
+    assert_eq!(slow.number("writeback/flush_waits"), 1);
+    assert!(slow.number("writeback/flush_wait_ns") > ours.number("writeback/flush_wait_ns"));
     assert!(server.status().balances());
     server.stop();
 }

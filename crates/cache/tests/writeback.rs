@@ -544,6 +544,30 @@ fn a_flush_does_not_wait_for_what_another_takes_over_to_age() {
     assert_eq!(ledger.poll_flushed().map(|flushed| flushed.token), Some(7));
 }
 
+/// The time is that of the cgroup that flushes, until its blocks are written; one with nothing to wait for does not count.
+#[test]
+fn time_that_a_flush_waits_for_writes_is_counted() {
+    let mut engine = Engine::new(Config::default(), Instant::ZERO);
+    let owners = cgroups(&mut engine, &["/a", "/b"]);
+    let mut ledger = Writeback::new(Settings::default(), Instant::ZERO);
+    let at = Instant::from_millis;
+    assert_eq!(ledger.write(at(1), owners[0], 0..1, true, 0), Admission::Taken);
+    ledger.flush(at(2), owners[1], 0..1, 0, 7);
+    ledger.flush(at(3), owners[1], 64..65, 0, 8);
+    let mut flushed = || ledger.poll_flushed().map(|flushed| flushed.token);
+    assert_eq!([flushed(), flushed()], [Some(8), None]);
+    let write = ledger.poll_write(at(4)).expect("a flush waits for it");
+    ledger.start(write.id, &mut Vec::new());
+    ledger.complete(at(9), write.id, Ok(()), |_| {});
+    assert_eq!(ledger.poll_flushed().map(|flushed| flushed.token), Some(7));
+    let waited = |owner| {
+        let stats = ledger.stats(owner);
+        (stats.flush_waits, stats.flush_wait_ns)
+    };
+    assert_eq!(waited(owners[0]), (0, 0));
+    assert_eq!(waited(owners[1]), (1, 7_000_000));
+}
+
 /// The engine has no room for a request of many blocks; before it comes again its first block needs nothing any more.
 #[test]
 fn what_is_given_back_leaves_without_its_first_block() {

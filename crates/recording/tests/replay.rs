@@ -7,7 +7,8 @@ use std::path::Path;
 use proptest::prelude::*;
 use weir_engine::{Instant, SchedulerKind};
 use weir_recording::{
-    Arrivals, Device, Recorder, Recording, ReplayError, Settings, Status, Writer, replay_as_recorded,
+    Arrivals, Device, Recorder, Recording, ReplayError, Settings, Status, Writer,
+    replay_as_recorded,
 };
 
 fn settings(bytes_max: u64) -> Settings {

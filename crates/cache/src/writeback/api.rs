@@ -97,7 +97,7 @@ impl Writeback {
             self.raise(id, if is_own { Awaited::By(token) } else { Awaited::ByAnother });
         }
         self.touched = queued;
-        self.barriers.add(Barrier::new(token, index, blocks, self.stamp, seen));
+        self.barriers.add(Barrier::new(token, index, blocks, self.stamp, seen, self.now));
         self.barriers.release_passed(&self.blocks);
     }
 
@@ -345,7 +345,10 @@ impl Writeback {
     pub fn poll_flushed(&mut self) -> Option<Flushed> {
         let (barrier, mut result) = self.barriers.poll_passed()?;
         let stamp = self.stamp;
+        let waited_ns = self.now.nanos_since(barrier.since);
         let owner = self.owners.get_mut(barrier.owner);
+        owner.stats.flush_waits += u64::from(waited_ns > 0);
+        owner.stats.flush_wait_ns += waited_ns;
         if owner.failed_at > barrier.seen {
             result = Err(owner.reason);
         }

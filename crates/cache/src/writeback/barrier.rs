@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
+use weir_engine::Instant;
+
 use super::{Block, Reason, State};
 
 /// Flush under way.
@@ -16,6 +18,8 @@ pub(super) struct Barrier {
     pub(super) stamp: u64,
     /// Stamp up to which failures have been reported to its client.
     pub(super) seen: u64,
+    /// When it came.
+    pub(super) since: Instant,
     /// All blocks before this one have been written.
     cursor: u64,
     /// All blocks before this one have been written or chosen.
@@ -49,9 +53,10 @@ impl Barrier {
         blocks: Range<u64>,
         stamp: u64,
         seen: u64,
+        since: Instant,
     ) -> Barrier {
         let start = blocks.start;
-        Barrier { token, owner, blocks, stamp, seen, cursor: start, unchosen: start }
+        Barrier { token, owner, blocks, stamp, seen, since, cursor: start, unchosen: start }
     }
 
     fn waits_for(&self, at: u64, block: &Block) -> bool {

@@ -35,6 +35,10 @@ pub struct OwnerStats {
     pub waits: u64,
     /// Time that they waited, in nanoseconds.
     pub wait_ns: u64,
+    /// Flushes that had to wait for writes.
+    pub flush_waits: u64,
+    /// Time that they waited until these were on the device, in nanoseconds.
+    pub flush_wait_ns: u64,
     /// Requests that the device has failed.
     pub failed_ios: u64,
 }
@@ -54,6 +58,8 @@ impl OwnerStats {
             (&mut self.coalesced_ios, other.coalesced_ios),
             (&mut self.waits, other.waits),
             (&mut self.wait_ns, other.wait_ns),
+            (&mut self.flush_waits, other.flush_waits),
+            (&mut self.flush_wait_ns, other.flush_wait_ns),
             (&mut self.failed_ios, other.failed_ios),
         ] {
             *mine += theirs;

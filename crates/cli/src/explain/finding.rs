@@ -91,18 +91,13 @@ impl Finding {
 fn in_cache(reading: &Reading<'_>) -> Option<Finding> {
     reading.after.cache?;
     let room_ns = reading.grew(|cgroup| cgroup.writeback.wait_ns);
-    let inside_ns = reading.grew(|cgroup| cgroup.inside_ns).max(room_ns);
+    let flush_ns = reading.grew(|cgroup| cgroup.writeback.flush_wait_ns);
+    let inside_ns = reading.grew(|cgroup| cgroup.inside_ns).max(room_ns + flush_ns);
     if room_ns > 0 && room_ns >= inside_ns / 2 {
         return Some(Finding::CacheFull);
     }
-    // Writes that wait for nothing are answered at once: a slow hundredth of writes and flushes is flushes.
-    let is_slow = reading.exports.iter().any(|(old, new)| {
-        let flushes = new.other_ios.saturating_sub(old.other_ios);
-        let writes = new.write_ios.saturating_sub(old.write_ios);
-        flushes > 0 && flushes >= writes / 100 && new.latency.write.recent.p99_ns >= SLOW_NS
-    });
-    let has_written = reading.grew(|cgroup| cgroup.writeback.taken_ios) > 0;
-    (is_slow && has_written && room_ns == 0 && !reading.reads_most()).then_some(Finding::Flush)
+    let is_slow = reading.flush_wait_ns_mean() >= SLOW_NS;
+    (is_slow && flush_ns >= inside_ns / 2).then_some(Finding::Flush)
 }
 
 /// Why there is no room at the device.

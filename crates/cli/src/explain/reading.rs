@@ -156,6 +156,13 @@ impl<'a> Reading<'a> {
         grew.checked_div(self.completed()).unwrap_or_default()
     }
 
+    /// Mean time that a flush waited for writes in the cache, of those that did.
+    pub(super) fn flush_wait_ns_mean(&self) -> u64 {
+        let waited_ns = self.grew(|cgroup| cgroup.writeback.flush_wait_ns);
+        let waits = self.grew(|cgroup| cgroup.writeback.flush_waits);
+        waited_ns.checked_div(waits).unwrap_or_default()
+    }
+
     /// Part of the time for which `bfq` kept the device free.
     pub(super) fn idling_percent(&self) -> f64 {
         let idling = |device: &DeviceStatus| device.bfq.idling_ns.values().sum::<u64>();

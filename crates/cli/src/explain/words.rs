@@ -114,7 +114,9 @@ fn first(reading: &Reading<'_>, finding: Finding) -> String {
         Finding::Flush => {
             let written = reading.grew(|cgroup| cgroup.writeback.written_bytes);
             format!(
-                "Flushes of {subject} wait for what was written before them to leave the write-back cache ({:.1} MiB/s){}.",
+                "Flushes of {subject} wait for what was written before them to leave the write-back cache: {:.1} flushes/s, {} each, at {:.1} MiB/s{}.",
+                reading.per_sec(reading.grew(|cgroup| cgroup.writeback.flush_waits)),
+                Nanos(reading.flush_wait_ns_mean()).rounded(),
                 reading.per_sec(written) / f64::from(1 << 20),
                 export_p99(reading),
             )
@@ -167,7 +169,7 @@ fn export_p99(reading: &Reading<'_>) -> String {
     let slowest =
         reading.exports.iter().map(|(_, export)| export.latency.write.recent.p99_ns).max();
     slowest.map_or_else(String::new, |ns| {
-        format!(": p99 of writes and flushes {}", Nanos(ns).rounded())
+        format!("; p99 of writes and flushes {}", Nanos(ns).rounded())
     })
 }
 

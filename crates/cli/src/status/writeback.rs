@@ -51,6 +51,11 @@ pub(super) fn of_cgroup(
     } else if new.waiting_ios > 0 {
         parts.push(format!("{} wait for room", new.waiting_ios));
     }
+    let flushes = since(|it| it.flush_waits);
+    if let Some(each) = since(|it| it.flush_wait_ns).checked_div(flushes) {
+        let each = Nanos(each).rounded();
+        parts.push(format!("{flushes} flushes waited for writes, {each} each"));
+    }
     if new.failed_ios > 0 {
         parts.push(format!("{} failed since the start", new.failed_ios));
     }
@@ -82,13 +87,15 @@ mod tests {
             coalesced_ios: 1000,
             waits: 2,
             wait_ns: 3_000_000,
+            flush_waits: 4,
+            flush_wait_ns: 8_000_000,
             ..Default::default()
         };
         let (before, after) = (device(0, old), device(2_000_000_000, new));
         let lines = of_cgroup(&before, &after, &after.cgroups[0]);
         let expected = [
             "writeback: 3.00 MiB dirty, 2.00 MiB/s written back, 512 KiB at once, 1000 writes coalesced",
-            "writeback: 2 waited for room, 1.50 ms each",
+            "writeback: 2 waited for room, 1.50 ms each, 4 flushes waited for writes, 2.00 ms each",
         ];
         assert_eq!(lines, expected);
         let nothing = device(0, WritebackStatus::default());

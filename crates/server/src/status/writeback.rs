@@ -39,6 +39,12 @@ pub struct WritebackStatus {
     pub waits: u64,
     /// How long they did, summed.
     pub wait_ns: u64,
+    /// Flushes that had to wait for writes in the cache.
+    #[serde(default)]
+    pub flush_waits: u64,
+    /// How long they did, summed, until these were on the device; not the device's own flush that follows.
+    #[serde(default)]
+    pub flush_wait_ns: u64,
     /// Requests that wrote blocks back and that the device failed.
     pub failed_ios: u64,
 }
@@ -57,6 +63,8 @@ impl From<OwnerStats> for WritebackStatus {
             coalesced_ios: stats.coalesced_ios,
             waits: stats.waits,
             wait_ns: stats.wait_ns,
+            flush_waits: stats.flush_waits,
+            flush_wait_ns: stats.flush_wait_ns,
             failed_ios: stats.failed_ios,
         }
     }

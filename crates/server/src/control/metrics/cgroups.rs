@@ -108,8 +108,10 @@ fn writeback(families: &mut Families, status: &WritebackStatus, labels: &Labels)
         (Name::WritebackIos, status.written_ios),
         (Name::WritebackFailed, status.failed_ios),
         (Name::WritebackWaits, status.waits),
+        (Name::WritebackFlushWaits, status.flush_waits),
     ] {
         families.count(name, labels, count);
     }
     families.seconds(Name::WritebackWait, labels, status.wait_ns);
+    families.seconds(Name::WritebackFlushWait, labels, status.flush_wait_ns);
 }

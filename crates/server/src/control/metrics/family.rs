@@ -103,6 +103,8 @@ families! {
     WritebackFailed "weir_writeback_ios_failed" Counter "Requests that wrote back and that the device failed";
     WritebackWaits "weir_writeback_waits" Counter "Writes that waited for room";
     WritebackWait "weir_writeback_wait_seconds" Counter "Time that writes waited for room";
+    WritebackFlushWaits "weir_writeback_flush_waits" Counter "Flushes that waited for writes to be written back";
+    WritebackFlushWait "weir_writeback_flush_wait_seconds" Counter "Time that flushes waited for writes to be written back";
 }
 
 /// Samples of all families.
