@@ -59,6 +59,11 @@ impl<L: Limiter> Single<L> {
 
     pub(crate) fn set_rates(&mut self, now: Instant, rates: Rates) {
         self.run_until(now);
+        self.set_rates_at_once(now, rates);
+    }
+
+    /// Sets the rates before a timer of this instant goes off.
+    pub(crate) fn set_rates_at_once(&mut self, now: Instant, rates: Rates) {
         self.limiter.set_rates(now, rates, self.is_waiting());
         if let Some(&head) = self.queue.front() {
             self.due = match self.limiter.check(now, head, Arrival::Queued) {

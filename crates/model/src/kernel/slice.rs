@@ -246,7 +246,11 @@ impl Slice {
                 }
             }
             Carry::InCounters if queued => {
-                Slice { bytes: -credit_bytes, ios: -credit_ios, ..restarted }
+                // A limit that has allowed nothing yet forgives everything (spec/throttle 1.12.12).
+                let kept = |earned: i128, used: i128| if earned > 0 { used - earned } else { 0 };
+                let bytes = old.bps.map_or(0, |bps| scale.bytes_in(bps, elapsed));
+                let ios = old.iops.map_or(0, |iops| scale.ios_in(iops, elapsed));
+                Slice { bytes: kept(bytes, self.bytes), ios: kept(ios, self.ios), ..restarted }
             }
             Carry::InCounters => restarted,
         };

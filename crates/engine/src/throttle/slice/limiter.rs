@@ -396,6 +396,8 @@ impl Limiter for Slice {
         let (bytes, ios) = (earned(old.bps), earned(old.iops));
         for (counter, earned) in [(&mut self.bytes, bytes), (&mut self.ios, ios)] {
             let credit = match earned {
+                // Linux 6.15 takes an allowance of 0 for none at all (spec/throttle 1.12.12).
+                Some(0) if self.kernel.carry == Carry::InCounters => 0,
                 Some(earned) if queued => earned.saturating_sub(counter.used),
                 _ => 0,
             };

@@ -56,7 +56,8 @@ pub(crate) enum Carry {
     Unsigned,
     /// Kept apart, compared signed.
     Signed,
-    /// Kept in the counters themselves, which go below zero for a credit.
+    /// Kept in the counters themselves, which go below zero for a credit. A change before anything was earned forgives
+    /// everything.
     InCounters,
 }
 

@@ -248,3 +248,41 @@ fn an_io_limit_that_is_no_multiple_of_a_slice_is_missed_as_known() {
         assert!((least..=most).contains(&went), "{kernel:?} {limit}: {went}");
     }
 }
+
+/// Requests that go in 10 s on Linux 6.15 and later (HZ=250), if the limit is written `times` at once every `every_ms`.
+fn went_under_rewritten_limit(rates: Rates, bytes: u64, every_ms: u64, times: u32) -> f64 {
+    let profile = SliceProfile { kernel: K615, hz: 250, slice_ticks: 25 };
+    let mut queue = Single::new(Slice::new(Instant::ZERO, profile, rates));
+    submit(&mut queue, 0, 5000, bytes);
+    for ms in (every_ms..=10_000).step_by(every_ms as usize) {
+        let now = Instant::from_millis(ms);
+        queue.run_until(now);
+        (0..times).for_each(|_| queue.set_rates_at_once(now, rates));
+    }
+    queue.run_until(Instant::from_millis(10_000));
+    queue.went.len() as f64
+}
+
+#[test]
+fn a_limit_of_today_that_is_rewritten_leaks_as_linux_6_18_does() {
+    // MiB/s of a limit of 7, seen with Linux 6.18.44: every, how often at once (spec/throttle 1.12.12).
+    for (every_ms, times, seen) in
+        [(50, 1, 7.07), (50, 2, 15.0), (50, 3, 15.0), (100, 2, 7.5), (250, 2, 8.5), (500, 2, 7.0)]
+    {
+        let went = went_under_rewritten_limit(bps(7 * MIB_PER_SEC), 64 * KIB, every_ms, times);
+        let mib = went / 160.0;
+        assert!((mib / seen - 1.0).abs() < 0.03, "{times} every {every_ms} ms: {mib}, {seen}");
+    }
+    // I/Os a second, seen with Linux 6.18.44: limit, every, how often at once.
+    for (limit, every_ms, times, seen) in [
+        (20, 40, 1, 49.7),
+        (20, 200, 1, 20.0),
+        (20, 50, 2, 40.0),
+        (200, 50, 1, 192.4),
+        (200, 50, 2, 399.6),
+    ] {
+        let ios = went_under_rewritten_limit(iops(limit), 4 * KIB, every_ms, times) / 10.0;
+        let distance = (ios / seen - 1.0).abs();
+        assert!(distance < 0.05, "{limit}: {times} every {every_ms} ms: {ios}, {seen}");
+    }
+}
