@@ -2,6 +2,8 @@
 
 #[path = "../../crates/config/tests/harness/mod.rs"]
 pub mod config;
+#[path = "../../crates/fuse-proto/tests/harness/mod.rs"]
+pub mod fuse_proto;
 #[path = "../../crates/nbd/tests/harness/mod.rs"]
 pub mod nbd;
 #[path = "../../crates/trace/tests/harness/mod.rs"]
