@@ -15,8 +15,11 @@
 //! [`Ring::wait`], one system call a turn. Sockets are received from into buffers that belong to no connection
 //! ([`ReceivedBuf`]), so idle connections cost none.
 //!
-//! Unsafe code is in eight files, each with `allow(unsafe_code)` at its top: memory from the kernel (`mapping`), pieces
-//! of it (`pool`, `fixed`, `receive`), vectors (`message`), entries (`op`, `queue`), and the hand-over (`core`). What
+//! Beside the ring are system calls that no crate has a safe function for: [`FileHandle`], [`process_info`], [`peer_process`],
+//! [`unshare_mounts`], [`close`].
+//!
+//! Unsafe code has `allow(unsafe_code)` at the top of its file: memory from the kernel (`mapping`), pieces
+//! of it (`pool`, `fixed`, `receive`), vectors (`message`), entries (`op`, `queue`), the hand-over (`core`), and those calls. What
 //! needs no kernel of it runs under Miri: `cargo +nightly miri test -p weir-uring --lib -- message:: pool:: slabs::`.
 //!
 //! Needs Linux 5.19; uses what later kernels offer ([`support`]).
@@ -55,14 +58,17 @@ mod disk;
 mod error;
 #[cfg(feature = "fake")]
 pub mod fake;
+mod file_handle;
 mod files;
 mod fixed;
 mod mapping;
 mod message;
 mod net;
 mod op;
+mod own_state;
 mod peer;
 mod pool;
+mod process_info;
 mod queue;
 mod receive;
 mod restrictions;
@@ -79,10 +85,13 @@ pub use disk::{
     SyncFailures, ZeroOptions,
 };
 pub use error::RingError;
+pub use file_handle::FileHandle;
 pub use message::Message;
 pub use net::Socket;
+pub use own_state::{close, unshare_mounts, unshare_umask};
 pub use peer::peer_process;
 pub use pool::{BufferPool, IoBuf};
+pub use process_info::{ProcessInfo, open_thread, process_info};
 pub use receive::ReceivedBuf;
 pub use ring::Ring;
 pub use support::{Support, support};
