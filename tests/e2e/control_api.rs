@@ -83,6 +83,8 @@ fn schemathesis(program: &weir_tests::Peer, place: &Place, socket: &Path, more: 
         "--seed",
         "1",
         "--no-color",
+        "--exclude-path",
+        "/v1/live",
         "--report-dir",
         report,
     ];
@@ -93,7 +95,9 @@ fn schemathesis(program: &weir_tests::Peer, place: &Place, socket: &Path, more: 
         .split_whitespace()
         .filter_map(|word| word.parse::<u32>().ok());
     let (selected, total) = (numbers.next(), numbers.next());
-    assert!(said.contains("Fuzzing") && selected == total && total >= Some(12), "{said}");
+    // All but the stream of events, which ends after a while only.
+    let but_one = total.map(|total| total - 1);
+    assert!(said.contains("Fuzzing") && selected == but_one && total >= Some(12), "{said}");
 }
 
 /// Requests of all kinds, made from the description, get answers that it has: no 5xx, and no status, type or body besides.

@@ -47,6 +47,7 @@ mod nbdcopy_holes;
 mod nbdinfo_json;
 mod nbdinfo_list;
 mod nbdinfo_map;
+mod page;
 mod qemu_img_convert;
 mod qemu_img_map;
 mod qemu_io_patterns;

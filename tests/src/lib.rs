@@ -10,6 +10,7 @@
 
 mod authority;
 mod binary;
+mod browser;
 mod debian;
 mod frozen_file_system;
 mod guest;
@@ -30,11 +31,12 @@ pub mod tls_client;
 
 pub use authority::{Authority, Certified};
 pub use binary::weir;
+pub use browser::Browser;
 pub use frozen_file_system::FrozenFileSystem;
 pub use guest::{Ended, Guest};
 pub use loop_device::LoopDevice;
 pub use patience::{PATIENCE, eventually};
-pub use peer::{Peer, peer, pypi, python, skip};
+pub use peer::{Peer, peer, pypi, pypi_file, python, skip};
 pub use place::Place;
 pub use process::raise_open_files;
 pub use random::{Random, pattern};

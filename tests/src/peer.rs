@@ -63,30 +63,56 @@ pub fn python(name: &str) -> Option<Peer> {
 /// # Panics
 /// As [`peer`].
 pub fn pypi(package: &str, name: &str) -> Option<Peer> {
+    let program = installed(package, &[], |place| Some(place.join("bin").join(name)))?;
+    Some(Peer { program, first: Vec::new() })
+}
+
+/// The file `name` of the package `package` of PyPI, which is installed as by [`pypi`], without what it depends on.
+///
+/// # Panics
+/// As [`peer`].
+pub fn pypi_file(package: &str, name: &str) -> Option<PathBuf> {
+    installed(package, &["--no-deps"], |place| {
+        let versions = place.join("lib").read_dir().ok()?.flatten();
+        versions
+            .map(|version| version.path().join("site-packages").join(name))
+            .find(|file| file.is_file())
+    })
+}
+
+/// What `find` finds in the place where `package` is installed, which is done first if it is not there.
+fn installed(
+    package: &str,
+    flags: &[&str],
+    find: impl Fn(&Path) -> Option<PathBuf>,
+) -> Option<PathBuf> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _held = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/tools/pypi");
     let place = tools.join(package);
-    let program = place.join("bin").join(name);
-    if !program.is_file() {
-        let made = Command::new(PYTHON)
-            .args(["-m", "venv", "--clear"])
-            .arg(&place)
+    let found = || find(&place).filter(|file| file.is_file());
+    if let Some(found) = found() {
+        return Some(found);
+    }
+    let made = Command::new(PYTHON)
+        .args(["-m", "venv", "--clear"])
+        .arg(&place)
+        .output()
+        .is_ok_and(|ran| ran.status.success());
+    let installed = made
+        && Command::new(place.join("bin/pip"))
+            .args(["install", "--quiet", "--timeout", "20", "--retries", "1"])
+            .args(flags)
+            .arg(package)
             .output()
             .is_ok_and(|ran| ran.status.success());
-        let installed = made
-            && Command::new(place.join("bin/pip"))
-                .args(["install", "--quiet", "--timeout", "20", "--retries", "1", package])
-                .output()
-                .is_ok_and(|ran| ran.status.success());
-        if !installed || !program.is_file() {
-            // Half an installation would be taken for a whole one.
-            let _ = std::fs::remove_dir_all(&place);
-            missing(package);
-            return None;
-        }
+    let found = found().filter(|_| installed);
+    if found.is_none() {
+        // Half an installation would be taken for a whole one.
+        let _ = std::fs::remove_dir_all(&place);
+        missing(package);
     }
-    Some(Peer { program, first: Vec::new() })
+    found
 }
 
 impl Peer {

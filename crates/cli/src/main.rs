@@ -23,6 +23,7 @@ mod log;
 mod man;
 mod move_cgroup;
 mod output;
+mod page;
 mod pattern;
 mod record;
 mod remove;
@@ -51,6 +52,7 @@ Examples:
   weir status                            who waits for what
   weir top                               the same live, and limits changed
   weir explain /main                     what holds it, and what to change
+  weir page                              the last hour, for a browser
   weir set /main io.max riops=1000       another limit, while it runs
   weir export add vm2 --image vm2.img --cgroup /vm2 --create
   weir calibrate /dev/sdb                what a disk can do; only reads
@@ -72,6 +74,7 @@ enum Command {
     Status(status::Args),
     Top(top::Args),
     Explain(explain::Args),
+    Page(page::Args),
     Set(set::Args),
     Move(move_cgroup::Args),
     Remove(remove::Args),
@@ -109,6 +112,7 @@ fn main() -> ExitCode {
         Command::Status(args) => status::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Page(args) => page::run(&args),
         Command::Set(args) => set::run(&args),
         Command::Move(args) => move_cgroup::run(&args),
         Command::Remove(args) => remove::run(&args),

@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use once_cell::race::OnceBox;
-use weir_counters::Counters as Shared;
+use weir_counters::{Counters as Shared, Histogram};
 
 use crate::bfq::{BfqCgroupStats, CgroupCounts};
 use crate::latencies::Latencies;
@@ -253,6 +253,13 @@ impl Account {
             let sums = &mut latencies.directions[direction.index()];
             self.latency(direction).add_to(sums);
             self.waits.add_latency_to(direction, sums);
+        }
+    }
+
+    /// Adds the whole times of its requests, of reads and of all others.
+    pub(crate) fn add_whole_times_to(&self, times: &mut [Histogram; 2]) {
+        for direction in Direction::BOTH {
+            self.latency(direction).add_whole_to(&mut times[direction.index()]);
         }
     }
 

@@ -62,10 +62,15 @@ impl Latency {
         self.lifted.record(ns);
     }
 
-    pub(crate) fn add_to(&self, sums: &mut DirectionLatencies) {
+    /// Adds the whole times alone.
+    pub(crate) fn add_whole_to(&self, sum: &mut Histogram) {
         for times in [&self.unheld, &self.whole] {
-            times.add_to(&mut sums.whole);
+            times.add_to(sum);
         }
+    }
+
+    pub(crate) fn add_to(&self, sums: &mut DirectionLatencies) {
+        self.add_whole_to(&mut sums.whole);
         for times in [&self.unheld, &self.device] {
             times.add_to(sums.cause_mut(WaitCause::Device));
         }

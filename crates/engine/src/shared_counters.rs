@@ -2,6 +2,8 @@
 
 use alloc::sync::Arc;
 
+use weir_counters::Histogram;
+
 use crate::account::SharedAccount;
 use crate::bfq::BfqCgroupStats;
 use crate::latencies::Latencies;
@@ -55,6 +57,15 @@ impl SharedCounters {
             account.add_latencies_to(&mut latencies);
         }
         latencies
+    }
+
+    /// The whole times of its requests alone: of reads, and of all others. O(octaves).
+    pub fn whole_times(&self) -> [Histogram; 2] {
+        let mut times = <[Histogram; 2]>::default();
+        if let Some(account) = self.account.get() {
+            account.add_whole_times_to(&mut times);
+        }
+        times
     }
 }
 

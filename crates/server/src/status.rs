@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use weir_engine::Watermark;
 
 pub use self::bfq::{BfqCgroupStatus, BfqStatus};
 pub use self::export::ExportStatus;
@@ -116,6 +117,15 @@ pub struct DeviceStatus {
     /// Open connections that limits have held back, each a task.
     #[serde(default)]
     pub tasks: Vec<TaskStatus>,
+}
+
+impl DeviceStatus {
+    /// What limits that go by `watermark` are multiplied by now; `None` where they are lifted.
+    pub(crate) fn multiplier(&self, watermark: Option<Watermark>) -> Option<f64> {
+        let name = watermark.map(weir_text::print_watermark);
+        let mark = self.watermarks.iter().find(|mark| Some(&mark.watermark) == name.as_ref());
+        mark.map_or(Some(1.0), |mark| (!mark.lifted).then_some(mark.multiplier))
+    }
 }
 
 /// What limits did to one connection since it was opened.

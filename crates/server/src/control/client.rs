@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::api::{
     ChangeReply, ChangeRequest, DevicesReply, DifferencesReply, DoneReply, ErrorReply,
@@ -35,6 +36,11 @@ enum Place {
     Socket(PathBuf),
     Remote(Remote),
 }
+
+/// A connection to a server, of either kind.
+pub(super) trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Connection for S {}
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
@@ -97,6 +103,22 @@ impl Client {
     pub fn based_on(mut self, generation: &str) -> Client {
         self.based_on = Some(generation.to_owned());
         self
+    }
+
+    /// The token that requests show, where they show one.
+    pub(super) fn token(&self) -> Option<&str> {
+        match &self.place {
+            Place::Socket(_) => None,
+            Place::Remote(remote) => Some(remote.token()),
+        }
+    }
+
+    /// A connection to the server, for a tokio runtime.
+    pub(super) async fn connect_async(&self) -> io::Result<Box<dyn Connection>> {
+        Ok(match &self.place {
+            Place::Socket(path) => Box::new(tokio::net::UnixStream::connect(path).await?),
+            Place::Remote(remote) => Box::new(remote.connect_async().await?),
+        })
     }
 
     /// How everything is. The server's work is linear in its cgroups.

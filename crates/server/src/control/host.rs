@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use weir_counters::Histogram;
+use weir_engine::CgroupId;
+
 use super::metrics::{DeviceMetrics, ExportMetrics};
 use super::token::Tokens;
 use crate::command::Command;
@@ -9,6 +12,7 @@ use crate::device::{DeviceHandle, DeviceReport};
 use crate::recording::Recordings;
 use crate::status::{DeviceStatus, ExportStatus, ListenersStatus, RecordingStatus, SandboxStatus};
 use crate::tenants::Tenants;
+use crate::view::DeviceActivity;
 
 /// A device thread as the control API sees it.
 pub trait Target: Send + Sync + 'static {
@@ -28,6 +32,16 @@ pub trait Target: Send + Sync + 'static {
     #[doc(hidden)]
     fn metrics(&self, _report: &DeviceReport) -> DeviceMetrics {
         DeviceMetrics::default()
+    }
+    /// Its cgroups as live samples have them.
+    #[doc(hidden)]
+    fn activity(&self) -> DeviceActivity {
+        DeviceActivity::default()
+    }
+    /// Whole times of the requests of each of these cgroups and of all below it, of reads and of all others.
+    #[doc(hidden)]
+    fn whole_times(&self, _cgroups: &[CgroupId]) -> Vec<[Histogram; 2]> {
+        Vec::new()
     }
     /// Remembers latencies as they are now, from which those of the last seconds are counted.
     fn sample(&self) {}
@@ -52,6 +66,14 @@ impl Target for DeviceHandle {
 
     fn metrics(&self, report: &DeviceReport) -> DeviceMetrics {
         DeviceMetrics { cgroups: self.board.look().cgroup_metrics(&report.writeback) }
+    }
+
+    fn activity(&self) -> DeviceActivity {
+        self.board.look().activity()
+    }
+
+    fn whole_times(&self, cgroups: &[CgroupId]) -> Vec<[Histogram; 2]> {
+        self.board.look().whole_times(cgroups)
     }
 
     fn sample(&self) {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use axum::Router;
 use axum::body::{Body, HttpBody};
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{MethodFilter, on};
@@ -194,6 +194,9 @@ async fn act<T: Target>(
     no_query(&request)?;
     let (parts, body) = request.into_parts();
     call.accept = header(&parts.headers, header::ACCEPT)?.map(str::to_owned);
+    // An identifier that is none of ours is as none.
+    let last = parts.headers.get("last-event-id").and_then(|value| value.to_str().ok());
+    call.last_event_id = last.map(str::to_owned);
     if !route.is_change() {
         return (route.run)(Arc::clone(&shared.control), call, Vec::new()).await;
     }
@@ -285,14 +288,16 @@ impl<T> Shared<T> {
 
 impl IntoResponse for Answer {
     fn into_response(self) -> Response {
-        let content_type = [(header::CONTENT_TYPE, self.content_type)];
-        match self.generation {
-            Some(generation) => {
-                let tag = [(header::ETAG, format!("\"{generation}\""))];
-                (content_type, tag, self.body).into_response()
-            }
-            None => (content_type, self.body).into_response(),
+        let mut response = Response::new(self.body);
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(self.content_type));
+        // A generation has no other signs than those of a header.
+        let tag = self.generation.map(|generation| format!("\"{generation}\"").parse());
+        if let Some(Ok(tag)) = tag {
+            headers.insert(header::ETAG, tag);
         }
+        headers.extend(self.headers);
+        response
     }
 }
 

@@ -1,20 +1,18 @@
 //! Operations that look at a server: its status, its metrics, and the latencies that are kept for both.
 
 use std::sync::PoisonError;
-use std::time::Duration;
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
+use tokio::time::MissedTickBehavior;
 
 use super::ask::{ANSWER_WITHIN, post, statuses, wait};
 use super::host::Target;
+use super::live::{KEPT_EVERY, LIVE_EVERY};
 use super::metrics::{LastReload, ServerMetrics};
 use super::operations::Control;
 use super::refuse::Refused;
 use crate::command::Command;
 use crate::status::{DeviceStatus, Status};
-
-/// Recent latencies are those since one to two such times.
-const SAMPLE_EVERY: Duration = Duration::from_secs(5);
 
 impl<T: Target> Control<T> {
     pub(super) async fn status(&self) -> Result<Status, Refused> {
@@ -71,17 +69,25 @@ impl<T: Target> Control<T> {
         }
     }
 
-    /// Remembers latencies as they are now; called every [`SAMPLE_EVERY`]. O(cgroups that were used).
+    /// Remembers latencies as they are now: recent ones are those since one to two such times. O(cgroups that were used).
     fn sample(&self) {
         self.devices().all().into_iter().for_each(Target::sample);
         self.host.sample_exports();
     }
 
-    /// Keeps the latencies of the last seconds known. Returns never.
+    /// Keeps the latencies of the last seconds known, and the samples of the last hour; takes live ones while there are listeners.
+    /// Returns never.
     pub async fn keep_sampling(&self) {
-        loop {
-            tokio::time::sleep(SAMPLE_EVERY).await;
-            self.sample();
+        let mut ticks = tokio::time::interval(LIVE_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        ticks.tick().await;
+        for number in (1..KEPT_EVERY).chain([0]).cycle() {
+            ticks.tick().await;
+            let is_kept = number == 0;
+            if is_kept {
+                self.sample();
+            }
+            self.sample_live(is_kept).await;
         }
     }
 }

@@ -15,6 +15,8 @@
 //! | `GET /v1/differences` | | [`DifferencesReply`] |
 //! | `GET /healthz`, `GET /readyz` | | [`HealthReply`] |
 //! | `GET /metrics` | | text for Prometheus |
+//! | `GET /v1/live` | | samples as server-sent events |
+//! | `GET /page` | | the live page, HTML |
 //! | `GET /v1/openapi.json` | | OpenAPI 3.1 ([`openapi`]) |
 //! | `GET /` | | a short help, as text |
 //!
@@ -47,11 +49,14 @@ mod generation;
 mod guard;
 mod host;
 mod http;
+mod live;
 mod look;
 pub(crate) mod metrics;
 mod metrics_listener;
 mod openapi;
 mod operations;
+mod page;
+mod page_proxy;
 mod record;
 mod refuse;
 mod remote;
@@ -82,6 +87,7 @@ pub use http::serve;
 pub use metrics::{DeviceMetrics, ExportMetrics};
 pub use openapi::document as openapi;
 pub use operations::Control;
+pub use page_proxy::PageProxy;
 pub use remote::{Remote, RemoteError};
 pub use route::Call;
 pub use socket::ControlSocket;

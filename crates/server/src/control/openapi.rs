@@ -5,6 +5,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use super::api::ErrorReply;
+use super::page::EVENTS;
 use super::route::{Content, JSON, Route};
 use super::routes::routes;
 use crate::device::DeviceHandle;
@@ -81,6 +82,12 @@ fn responses<T: 'static>(route: &Route<T>, generator: &mut SchemaGenerator) -> V
     let content = match route.answer {
         Content::Json(schema) => json!({ JSON: { "schema": schema(generator) } }),
         Content::AnyJson => json!({ JSON: { "schema": { "type": "object" } } }),
+        Content::Events(schema) => {
+            let data = schema(generator);
+            let of = "Events `sample` (kept, with an `id` for Last-Event-ID) and `live`, whose data is JSON as `x-event-data` \
+                says, and `end`, after which the server ends";
+            json!({ EVENTS: { "schema": { "type": "string", "description": of, "x-event-data": data } } })
+        }
         Content::Text(types) => types
             .iter()
             .map(|name| ((*name).to_owned(), json!({ "schema": { "type": "string" } })))
@@ -128,7 +135,7 @@ fn meaning(status: u16) -> &'static str {
         415 => "The body is not said to be application/json",
         421 => "The header `Host` names another server",
         429 => "Too many changes of this caller: try again later",
-        503 => "A device does not answer, or is not served any more",
+        503 => "A device does not answer, or is not served any more; or as many listen as may",
         _ => unreachable!("no route refuses with {status}"),
     }
 }

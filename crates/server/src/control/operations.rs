@@ -16,6 +16,7 @@ use super::ask::{ANSWER_WITHIN, ask, post, statuses, wait};
 use super::caller::{Change, Identity};
 use super::generation::Generation;
 use super::host::{Host, Target};
+use super::live::Live;
 use super::look::seconds_since_1970;
 use super::metrics::LastReload;
 use super::refuse::{ASK_STATUS, Refused};
@@ -40,6 +41,7 @@ pub struct Control<T> {
     /// In seconds since 1970.
     pub(super) started_at: f64,
     pub(super) generation: Generation,
+    pub(super) live: Arc<Live>,
     pub(super) last_reload: std::sync::Mutex<Option<LastReload>>,
     /// Held during a change: what `If-Match` was compared with holds until the change is made.
     changes: Mutex<()>,
@@ -86,10 +88,12 @@ fn find<'s>(device: &'s DeviceStatus, cgroup: &Path) -> Option<&'s CgroupStatus>
 impl<T: Target> Control<T> {
     /// Of this server. Its uptime counts from here.
     pub fn new(host: impl Host<T>) -> Control<T> {
+        let started_at = seconds_since_1970();
         Control {
             host: Box::new(host),
             started: tokio::time::Instant::now(),
-            started_at: seconds_since_1970(),
+            started_at,
+            live: Arc::new(Live::new(started_at)),
             generation: Generation::new(),
             last_reload: std::sync::Mutex::default(),
             changes: Mutex::new(()),
@@ -113,9 +117,10 @@ impl<T: Target> Control<T> {
         self.generation.text()
     }
 
-    /// From now on the server is not ready: it ends.
+    /// From now on the server is not ready: it ends. Streams of live samples end, too.
     pub fn set_ending(&self) {
         self.is_ending.store(true, Ordering::SeqCst);
+        self.live.end();
     }
 
     /// Reads the configuration of `tenants` again, after the changes that are under way.

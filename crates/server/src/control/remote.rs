@@ -97,6 +97,16 @@ impl Remote {
         }
         Err(tried)
     }
+
+    /// A connection for a tokio runtime.
+    pub(super) async fn connect_async(
+        &self,
+    ) -> io::Result<tokio_rustls::client::TlsStream<tokio::net::TcpStream>> {
+        let stream = tokio::net::TcpStream::connect(&self.address).await?;
+        stream.set_nodelay(true)?;
+        let connector = tokio_rustls::TlsConnector::from(Arc::clone(&self.tls));
+        connector.connect(self.host.clone(), stream).await
+    }
 }
 
 /// Settings of TLS that trust the authorities in `path`.

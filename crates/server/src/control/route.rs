@@ -4,6 +4,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use axum::body;
+use axum::http::{HeaderName, HeaderValue};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -27,12 +29,14 @@ pub struct Call {
     pub if_match: Option<IfMatch>,
     /// `Accept`, if it was sent.
     pub(super) accept: Option<String>,
+    /// `Last-Event-ID`, if it was sent.
+    pub(super) last_event_id: Option<String>,
 }
 
 impl Call {
     /// Of `caller`, with nothing besides.
     pub fn new(caller: Caller) -> Call {
-        Call { caller, if_match: None, accept: None }
+        Call { caller, if_match: None, accept: None, last_event_id: None }
     }
 }
 
@@ -56,9 +60,17 @@ impl Method {
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) content_type: &'static str,
-    pub(super) body: Vec<u8>,
+    pub(super) body: body::Body,
     /// For the header `ETag`.
     pub(super) generation: Option<String>,
+    /// Further headers.
+    pub(super) headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl Answer {
+    pub(super) fn new(content_type: &'static str, body: impl Into<body::Body>) -> Answer {
+        Answer { content_type, body: body.into(), generation: None, headers: Vec::new() }
+    }
 }
 
 /// An answer that is JSON.
@@ -105,7 +117,8 @@ pub(super) const JSON: &str = "application/json";
 
 fn json(reply: &impl Reply) -> Result<Answer, Refused> {
     let body = serde_json::to_vec(reply).map_err(|error| Refused::failed(error.to_string()))?;
-    Ok(Answer { content_type: JSON, body, generation: reply.generation().map(str::to_owned) })
+    let generation = reply.generation().map(str::to_owned);
+    Ok(Answer { generation, ..Answer::new(JSON, body) })
 }
 
 /// A type's schema.
@@ -119,6 +132,8 @@ pub(super) enum Content {
     AnyJson,
     /// Text, in one of these content types.
     Text(&'static [&'static str]),
+    /// Server-sent events, whose data has this schema.
+    Events(SchemaOf),
 }
 
 /// Body of a request.

@@ -1,8 +1,12 @@
 //! Table of routes: the router, the help text and the OpenAPI description are made from it.
 
+use schemars::SchemaGenerator;
+
 use super::host::Target;
+use super::live::LiveSample;
 use super::metrics;
 use super::openapi;
+use super::page;
 use super::route::{Answer, Content, JSON, Method, Route};
 use super::setting::Key;
 
@@ -122,21 +126,36 @@ pub(super) fn routes<T: Target>() -> Vec<Route<T>> {
             |control, call| async move {
                 let metrics = control.metrics().await;
                 let (content_type, text) = metrics::encode(&metrics, call.accept.as_deref());
-                Ok(Answer { content_type, body: text.into(), generation: None })
+                Ok(Answer::new(content_type, text))
             },
+        ),
+        Route::get_raw(
+            "/v1/live",
+            "live",
+            "Samples of the last hour, and then one a second, as server-sent events",
+            Content::Events(SchemaGenerator::subschema_for::<LiveSample>),
+            |control, call| async move {
+                let listener = control.live.listen(call.last_event_id.as_deref())?;
+                Ok(page::events(listener))
+            },
+        )
+        .refuses(&[503]),
+        Route::get_raw(
+            "/page",
+            "page",
+            "The live page, for a browser",
+            Content::Text(&[page::HTML]),
+            |_, _| async { Ok(page::page()) },
         ),
         Route::get_raw(
             "/v1/openapi.json",
             "openapi",
             "Description of this API as OpenAPI 3.1",
             Content::AnyJson,
-            |_, _| async {
-                let body = openapi::document().to_string().into();
-                Ok(Answer { content_type: JSON, body, generation: None })
-            },
+            |_, _| async { Ok(Answer::new(JSON, openapi::document().to_string())) },
         ),
         Route::get_raw("/", "help", "This text", Content::Text(&[TEXT]), |_, _| async {
-            Ok(Answer { content_type: TEXT, body: help::<T>().into(), generation: None })
+            Ok(Answer::new(TEXT, help::<T>()))
         }),
     ]
 }

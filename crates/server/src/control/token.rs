@@ -7,7 +7,7 @@ use weir_config::{Access, TokenConfig};
 /// Beginning of new tokens: scanners for secrets find one that got out.
 const PREFIX: &str = "weir_";
 /// Random bytes of a new token: too many to be guessed, so the number of attempts need not be bounded.
-const RANDOM_BYTES: usize = 32;
+pub(super) const RANDOM_BYTES: usize = 32;
 /// Longest token that is looked at.
 const TOKEN_MAX: usize = 256;
 
@@ -42,12 +42,17 @@ impl Tokens {
 ///
 /// The system has no random numbers.
 pub fn new_token() -> std::io::Result<String> {
-    let mut bytes = [0; RANDOM_BYTES];
-    rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())?;
-    Ok(format!("{PREFIX}{}", weir_config::hex(&bytes)))
+    Ok(format!("{PREFIX}{}", random_hex()?))
 }
 
-/// SHA-256 of a token, as the configuration has it.
+/// [`RANDOM_BYTES`] random bytes, in hexadecimal.
+pub(super) fn random_hex() -> std::io::Result<String> {
+    let mut bytes = [0; RANDOM_BYTES];
+    rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())?;
+    Ok(weir_config::hex(&bytes))
+}
+
+/// SHA-256 of a token, as the configuration has it, or of another text.
 pub fn sha256(token: &str) -> [u8; 32] {
     let digest = digest(&SHA256, token.as_bytes());
     digest.as_ref().try_into().expect("SHA-256 has 32 bytes")

@@ -8,7 +8,7 @@ use weir_config::is_of_client;
 use weir_engine::{CgroupId, Limits, Watermark};
 
 use super::rows::waits_beside_limits;
-use super::tree::{Sums, View};
+use super::tree::{Detail, Sums, View};
 
 /// A cgroup that is no client's.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl View {
     ) -> Vec<CgroupMetrics> {
         let mut places: BTreeMap<CgroupId, usize> = BTreeMap::new();
         let mut cgroups: Vec<CgroupMetrics> = Vec::new();
-        for row in self.rows(writeback) {
+        for row in self.rows(writeback, Detail::All) {
             let record = row.record;
             let above = record.parent.and_then(|parent| places.get(&parent)).copied();
             let mut wait_ns = waits(&row.own, record.cgroup);

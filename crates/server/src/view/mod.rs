@@ -7,6 +7,7 @@
 //!
 //! The thread never waits: it leaves records where the lock is free, or in its next turn.
 
+mod activity;
 mod export_counters;
 mod metrics;
 mod record;
@@ -15,9 +16,11 @@ mod tree;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+pub(crate) use self::activity::{Activity, DeviceActivity};
 pub(crate) use self::export_counters::ExportCounters;
 pub(crate) use self::metrics::CgroupMetrics;
 pub(crate) use self::record::{CgroupRecord, CgroupSettings, News};
+pub(crate) use self::rows::{per_dimension, waits_beside_limits};
 pub(crate) use self::tree::{Sums, View};
 
 /// Where a device's thread leaves what changes in its tree, and those that look keep what they have seen.

@@ -6,7 +6,7 @@ use weir_engine::stats::{Latencies, WaitCause};
 use weir_engine::{Dimension, Direction, LimiterKind};
 
 use super::record::CgroupSettings;
-use super::tree::{Row, Sums, View};
+use super::tree::{Detail, Row, Sums, View};
 use crate::device::{DeviceReport, StallReason};
 use crate::status::{
     CgroupStatus, DeviceStatus, Latency, LatencyByCause, LatencyByDirection, LimitWait,
@@ -17,7 +17,7 @@ impl View {
     /// The whole status of a device. O(cgroups × log cgroups).
     pub(crate) fn device_status(&self, report: DeviceReport) -> DeviceStatus {
         let DeviceReport { mut status, tasks, mut bursts, writeback } = report;
-        let rows = self.rows(&writeback);
+        let rows = self.rows(&writeback, Detail::All);
         let cgroups = rows.iter().map(|row| CgroupStatus {
             burst_left: bursts.remove(&row.record.cgroup).unwrap_or_default(),
             ..self.status_of(row)
@@ -89,7 +89,7 @@ impl CgroupSettings {
 }
 
 /// What was waited for, but for limits.
-pub(super) fn waits_beside_limits(Sums { counters, waits, .. }: &Sums) -> WaitStatus {
+pub(crate) fn waits_beside_limits(Sums { counters, waits, .. }: &Sums) -> WaitStatus {
     let blame = &counters.blame;
     WaitStatus {
         limits: Vec::new(),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use weir_cache::writeback::OwnerStats;
+use weir_counters::Histogram;
 use weir_engine::CgroupId;
 use weir_engine::stats::{BfqCgroupStats, Counters, Latencies};
 
@@ -48,6 +49,14 @@ pub(crate) struct Row<'v> {
     pub(crate) all: Sums,
 }
 
+/// What rows are to have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Detail {
+    /// No histograms.
+    Counts,
+    All,
+}
+
 impl Sums {
     /// Adds another cgroup's; after the last, the counters are to be tidied.
     pub(super) fn absorb(&mut self, other: &Sums) {
@@ -67,7 +76,7 @@ impl Sums {
 
 impl Seen {
     /// What it has counted by itself, with what is gone. O(limits that it waited for).
-    fn own(&self, writeback: OwnerStats) -> Sums {
+    fn own(&self, writeback: OwnerStats, detail: Detail) -> Sums {
         let CgroupRecord { counters, waits, .. } = &self.record;
         let mut own = Sums {
             counters: counters.counters(),
@@ -77,7 +86,7 @@ impl Seen {
             latencies: None,
             recent: None,
         };
-        if counters.is_used() {
+        if detail == Detail::All && counters.is_used() {
             let latencies = Box::new(counters.latencies());
             let [last, before] = &self.samples;
             own.recent = Some(match before.as_ref().or(last.as_ref()) {
@@ -88,6 +97,9 @@ impl Seen {
         }
         if let Some(gone) = &self.gone {
             own.absorb(gone);
+        }
+        if detail == Detail::Counts {
+            own.latencies = None;
         }
         own
     }
@@ -113,7 +125,7 @@ impl View {
     /// What a cgroup that is gone has counted stays with its parent.
     fn fold(&mut self, cgroup: CgroupId) {
         let Some(seen) = self.cgroups.remove(&cgroup) else { return };
-        let mut sums = seen.own(OwnerStats::default());
+        let mut sums = seen.own(OwnerStats::default(), Detail::All);
         // Nothing of it is recent from now on.
         sums.recent = None;
         let Some(above) = seen.record.parent else { return };
@@ -139,7 +151,11 @@ impl View {
 
     /// All cgroups that have a name, parents before children and these by name. `writeback` has what a write-back cache
     /// counts of each. O(cgroups × log cgroups).
-    pub(crate) fn rows(&self, writeback: &BTreeMap<CgroupId, OwnerStats>) -> Vec<Row<'_>> {
+    pub(crate) fn rows(
+        &self,
+        writeback: &BTreeMap<CgroupId, OwnerStats>,
+        detail: Detail,
+    ) -> Vec<Row<'_>> {
         let mut children: BTreeMap<Option<CgroupId>, Vec<&Seen>> = BTreeMap::new();
         for seen in self.cgroups.values() {
             children.entry(seen.record.parent).or_default().push(seen);
@@ -160,7 +176,7 @@ impl View {
             };
             let place = rows.len();
             let cgroup = seen.record.cgroup;
-            let own = seen.own(writeback.get(&cgroup).copied().unwrap_or_default());
+            let own = seen.own(writeback.get(&cgroup).copied().unwrap_or_default(), detail);
             let below = children.remove(&Some(cgroup)).unwrap_or_default();
             open.extend(below.into_iter().map(|seen| (seen, Some(place))));
             let all = own.clone();
@@ -182,6 +198,29 @@ impl View {
         }
         let rows = rows.into_iter().map(|(row, _)| row);
         rows.filter(|row| !row.record.is_removed).collect()
+    }
+
+    /// Whole times of requests, of reads and of all others, of each of `cgroups` with all below it that is there. O(cgroups that
+    /// were used × depth).
+    pub(crate) fn whole_times(&self, cgroups: &[CgroupId]) -> Vec<[Histogram; 2]> {
+        let mut sums = vec![<[Histogram; 2]>::default(); cgroups.len()];
+        let places: BTreeMap<CgroupId, usize> =
+            cgroups.iter().enumerate().map(|(place, &cgroup)| (cgroup, place)).collect();
+        for (&cgroup, seen) in &self.cgroups {
+            if !seen.record.counters.is_used() {
+                continue;
+            }
+            let times = seen.record.counters.whole_times();
+            let mut at = Some(cgroup);
+            while let Some(cgroup) = at {
+                if let Some(&place) = places.get(&cgroup) {
+                    let pairs = sums[place].iter_mut().zip(&times);
+                    pairs.for_each(|(sum, times)| sum.absorb(times));
+                }
+                at = self.cgroups.get(&cgroup).and_then(|seen| seen.record.parent);
+            }
+        }
+        sums
     }
 
     /// The path of a cgroup that has a name. O(depth × log cgroups).

@@ -13,6 +13,7 @@ mod tables;
 mod utilisation;
 
 use serde_json::{Value, json};
+use weir_page::{SCRIPT, STYLE};
 use weir_units::Nanos;
 
 pub use self::calibration::calibration;
@@ -21,9 +22,6 @@ use self::markup::{Markup, script_json};
 use self::palette::Palette;
 use super::compare::compare;
 use crate::results::Results;
-
-const STYLE: &str = include_str!("page.css");
-const SCRIPT: &str = include_str!("page.js");
 
 /// Nothing is loaded from anywhere, whatever a name in a job file says.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \

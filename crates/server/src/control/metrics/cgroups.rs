@@ -55,7 +55,7 @@ fn row(families: &mut Families, device: &DeviceStatus, cgroup: &CgroupMetrics, l
             }
         }
     }
-    let multiplier = multiplier(device, cgroup);
+    let multiplier = device.multiplier(cgroup.watermark).unwrap_or(f64::INFINITY);
     for dimension in Dimension::ALL {
         let Some(limit) = cgroup.limits.max.get(dimension) else { continue };
         let (labels, limit) = (with(labels, "limit", dimension.key()), limit.get() as f64);
@@ -82,17 +82,6 @@ fn moved(families: &mut Families, [ios, bytes]: [Name; 2], labels: &Labels, sums
     }
     if *other_ios > 0 {
         families.count(ios, &with(labels, "op", "other"), *other_ios);
-    }
-}
-
-/// What the limits of `cgroup` are multiplied by now; infinity where they are lifted.
-fn multiplier(device: &DeviceStatus, cgroup: &CgroupMetrics) -> f64 {
-    let name = cgroup.watermark.map(weir_text::print_watermark);
-    let mark = device.watermarks.iter().find(|mark| Some(&mark.watermark) == name.as_ref());
-    match mark {
-        Some(mark) if mark.lifted => f64::INFINITY,
-        Some(mark) => mark.multiplier,
-        None => 1.0,
     }
 }
 

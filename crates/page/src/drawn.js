@@ -1,0 +1,1 @@
+for (const chart of document.querySelectorAll(".chart[data-x]")) showValues(chart);
