@@ -3,11 +3,13 @@
 //! All times are nanoseconds of virtual time. The same scenario and seed give equal [`Results`] on every machine.
 
 mod latency;
+mod latency_series;
 mod latency_target;
 mod series;
 mod steadiness;
 
 pub use latency::Latency;
+pub use latency_series::{COLUMNS_MAX, LatencySeries};
 pub use latency_target::LatencyTargetResult;
 pub use series::{POINTS_MAX, Series};
 pub use steadiness::Steadiness;
@@ -100,6 +102,8 @@ pub struct Row {
     /// fio's `job options`: keys and values of its section, for tools that group runs by `rw`, `bs` and the like.
     /// Empty for traces.
     pub options: Vec<(String, String)>,
+    /// What was moved over time; empty for rows beyond the first 64.
+    pub series: RowSeries,
 }
 
 impl Row {
@@ -131,6 +135,19 @@ impl Row {
         let directions = self.directions().into_iter().filter(|_| !self.is_unified);
         directions.chain(self.mixed.as_ref().map(|mixed| ("mixed", mixed)))
     }
+}
+
+/// What a row has moved over time, each request at its end.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct RowSeries {
+    /// Bytes read.
+    pub read: Series,
+    /// Bytes written.
+    pub write: Series,
+    /// Reads.
+    pub read_ios: Series,
+    /// Writes.
+    pub write_ios: Series,
 }
 
 /// Requests of a row in one direction.
@@ -198,6 +215,8 @@ pub struct CgroupResults {
     pub read_ios_series: Series,
     /// Writes, as `read_ios_series`.
     pub write_ios_series: Series,
+    /// Latencies over time, as `read_series`.
+    pub latency_series: LatencySeries,
 }
 
 impl CgroupResults {

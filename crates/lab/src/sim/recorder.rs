@@ -9,11 +9,11 @@ use weir_fio::stream::Access;
 use super::flights::Flight;
 use super::process::Process;
 use crate::results::{
-    BfqResults, CgroupResults, Changed, DeviceResults, Latency, LimitWaits, Results, Row, Series,
-    Steadiness, Transfers,
+    BfqResults, CgroupResults, Changed, DeviceResults, Latency, LatencySeries, LimitWaits, Results,
+    Row, RowSeries, Series, Steadiness, Transfers,
 };
 
-/// Cgroups with a series of bytes over time; more lines would be unreadable.
+/// Cgroups, and rows, with a series of bytes over time; more lines would be unreadable.
 const SERIES_MAX: usize = 64;
 
 /// Streams of a trace that have a row of their own.
@@ -32,6 +32,8 @@ pub(super) struct Recorder {
     busy_until_ns: u64,
     /// By row of jobs, when its first process began to count. Rows of a trace's streams follow them.
     first_ns: Vec<u64>,
+    /// By row, what it has read and written in the present interval; of the first [`SERIES_MAX`] rows only.
+    fresh_rows: Vec<[Fresh; 2]>,
     /// By process, its figures in `ramp_time`, which count only if it ends in it.
     early: BTreeMap<u32, Early>,
 }
@@ -50,12 +52,25 @@ struct CgroupRecord {
     fresh: [Fresh; 2],
     series: [Series; 2],
     ios_series: [Series; 2],
+    latency_series: LatencySeries,
 }
 
 #[derive(Default)]
 struct Fresh {
     bytes: u64,
     ios: u64,
+}
+
+impl Fresh {
+    fn move_to(&mut self, at_ns: u64, series: &mut Series, ios_series: &mut Series) {
+        let Fresh { bytes, ios } = std::mem::take(self);
+        if bytes > 0 {
+            series.add(at_ns, bytes);
+        }
+        if ios > 0 {
+            ios_series.add(at_ns, ios);
+        }
+    }
 }
 
 impl Recorder {
@@ -73,6 +88,7 @@ impl Recorder {
             busy_ns: 0,
             busy_until_ns: 0,
             first_ns: vec![u64::MAX; rows],
+            fresh_rows: Vec::new(),
             early: BTreeMap::new(),
         }
     }
@@ -88,14 +104,14 @@ impl Recorder {
         for record in self.cgroups.iter_mut().take(SERIES_MAX) {
             let all = record.series.iter_mut().zip(&mut record.ios_series);
             for ((series, ios_series), fresh) in all.zip(&mut record.fresh) {
-                let Fresh { bytes, ios } = std::mem::take(fresh);
-                if bytes > 0 {
-                    series.add(self.due_ns - 1, bytes);
-                }
-                if ios > 0 {
-                    ios_series.add(self.due_ns - 1, ios);
-                }
+                fresh.move_to(self.due_ns - 1, series, ios_series);
             }
+        }
+        for (row, fresh) in self.results.rows.iter_mut().zip(&mut self.fresh_rows) {
+            let RowSeries { read, write, read_ios, write_ios } = &mut row.series;
+            let [reads, writes] = fresh;
+            reads.move_to(self.due_ns - 1, read, read_ios);
+            writes.move_to(self.due_ns - 1, write, write_ios);
         }
         let busy = &mut self.device.busy_series;
         busy.spread(self.busy_until_ns, now_ns, busy_ns - self.busy_ns);
@@ -123,6 +139,7 @@ impl Recorder {
         if cgroup as usize >= SERIES_MAX {
             return;
         }
+        record.latency_series.record(now_ns, now_ns - flight.submitted_ns);
         record.fresh[direction].ios += 1;
         // A request that is at the disk for long moves its bytes all the while.
         if now_ns - flight.dispatched_ns < self.interval_ns {
@@ -137,6 +154,7 @@ impl Recorder {
     }
 
     pub(super) fn ended(&mut self, row: u32, access: Access, len: u32, took_ns: u64) {
+        self.moved_now(row as usize, access, len);
         let row = &mut self.results.rows[row as usize];
         let transfers = match access {
             Access::Read => &mut row.read,
@@ -144,6 +162,23 @@ impl Recorder {
             Access::Trim => &mut row.trim,
         };
         transfers.add(len, took_ns);
+    }
+
+    fn moved_now(&mut self, row: usize, access: Access, len: u32) {
+        let direction = match access {
+            Access::Read => 0,
+            Access::Write => 1,
+            Access::Trim => return,
+        };
+        if row >= SERIES_MAX {
+            return;
+        }
+        if self.fresh_rows.len() <= row {
+            self.fresh_rows.resize_with(row + 1, Default::default);
+        }
+        let fresh = &mut self.fresh_rows[row][direction];
+        fresh.bytes += u64::from(len);
+        fresh.ios += 1;
     }
 
     pub(super) fn synced(&mut self, row: u32, took_ns: u64) {
@@ -304,6 +339,7 @@ fn cgroups(engine: &Engine, records: Vec<CgroupRecord>) -> Vec<CgroupResults> {
             write_series: Series::default(),
             read_ios_series: Series::default(),
             write_ios_series: Series::default(),
+            latency_series: LatencySeries::default(),
         })
         .collect();
     for record in records {
@@ -311,6 +347,7 @@ fn cgroups(engine: &Engine, records: Vec<CgroupRecord>) -> Vec<CgroupResults> {
         all[at].latency = record.latency;
         [all[at].read_series, all[at].write_series] = record.series;
         [all[at].read_ios_series, all[at].write_ios_series] = record.ios_series;
+        all[at].latency_series = record.latency_series;
     }
     // From the leaves up, so that a child is complete before it is added to its parent.
     let parents: Vec<Option<usize>> = parents(&all);
@@ -323,6 +360,7 @@ fn cgroups(engine: &Engine, records: Vec<CgroupRecord>) -> Vec<CgroupResults> {
         parent.write_series.absorb(&child.write_series);
         parent.read_ios_series.absorb(&child.read_ios_series);
         parent.write_ios_series.absorb(&child.write_ios_series);
+        parent.latency_series.absorb(&child.latency_series);
     }
     all
 }

@@ -7,8 +7,8 @@ use weir_engine::stats::{BfqCgroupStats, Blame, Counters, Moved};
 use weir_engine::{Dimension, LimiterKind, Limits, PerDimension};
 use weir_fio::{LatencyTarget, SteadyRate, SteadyState};
 use weir_lab::results::{
-    CgroupResults, Changed, DeviceResults, Latency, LatencyTargetResult, LimitWaits, Results, Row,
-    Series, Steadiness, Transfers,
+    CgroupResults, Changed, DeviceResults, Latency, LatencySeries, LatencyTargetResult, LimitWaits,
+    Results, Row, Series, Steadiness, Transfers,
 };
 
 const MS: u64 = 1_000_000;
@@ -71,6 +71,7 @@ pub(crate) fn cgroup(path: &str, limits: PerDimension) -> CgroupResults {
         write_series: Series::default(),
         read_ios_series: Series::default(),
         write_ios_series: Series::default(),
+        latency_series: LatencySeries::default(),
     }
 }
 

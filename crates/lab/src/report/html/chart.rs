@@ -117,19 +117,7 @@ impl Chart {
                 &[("class", &"mark"), ("style", &style), ("title", &mark.text)];
             markup.leaf("span", attributes, &mark.name);
         }
-        for tick in &self.y.ticks {
-            let style = format!("top:{}%", percent(1.0 - tick.at));
-            markup.leaf("span", &[("class", &"y"), ("style", &style)], &tick.name);
-        }
-        for tick in &self.x.ticks {
-            let style = format!("left:{}%", percent(tick.at));
-            // The outermost labels end with the plot, so that they stay on the page.
-            let class = match tick.at {
-                at if at > 0.97 => "x last",
-                _ => "x",
-            };
-            markup.leaf("span", &[("class", &class), ("style", &style)], &tick.name);
-        }
+        labels(markup, &self.x, &self.y);
         if self.lines.iter().all(|line| line.points.is_empty()) {
             markup.leaf("p", &[("class", &"none")], "nothing to show");
         }
@@ -215,13 +203,30 @@ impl Chart {
     }
 }
 
+/// Names of the ticks of both axes, beside the drawing.
+pub(super) fn labels(markup: &mut Markup, x: &Axis, y: &Axis) {
+    for tick in &y.ticks {
+        let style = format!("top:{}%", percent(1.0 - tick.at));
+        markup.leaf("span", &[("class", &"y"), ("style", &style)], &tick.name);
+    }
+    for tick in &x.ticks {
+        let style = format!("left:{}%", percent(tick.at));
+        // The outermost labels end with the plot, so that they stay on the page.
+        let class = match tick.at {
+            at if at > 0.97 => "x last",
+            _ => "x",
+        };
+        markup.leaf("span", &[("class", &class), ("style", &style)], &tick.name);
+    }
+}
+
 /// A horizontal place, to a tenth of the unit.
-fn along(at: f64) -> String {
+pub(super) fn along(at: f64) -> String {
     tenth((at.clamp(0.0, 1.0) * SIDE * 10.0).round() as i64)
 }
 
 /// A vertical place; the origin is at the top. Values above the axis end at its end.
-fn down(at: f64) -> String {
+pub(super) fn down(at: f64) -> String {
     tenth(((1.0 - at.clamp(0.0, 1.0)) * SIDE * 10.0).round() as i64)
 }
 

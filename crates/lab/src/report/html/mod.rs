@@ -4,7 +4,9 @@ mod axis;
 mod blame;
 mod calibration;
 mod chart;
+mod heat;
 mod latency;
+mod latency_over_time;
 mod markup;
 mod over_time;
 mod palette;
@@ -13,7 +15,6 @@ mod tables;
 mod utilisation;
 
 use serde_json::{Value, json};
-use weir_page::{SCRIPT, STYLE};
 use weir_units::Nanos;
 
 pub use self::calibration::calibration;
@@ -22,6 +23,8 @@ use self::markup::{Markup, script_json};
 use self::palette::Palette;
 use super::compare::compare;
 use crate::results::Results;
+
+use weir_page::{SCRIPT, STYLE};
 
 /// Nothing is loaded from anywhere, whatever a name in a job file says.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
@@ -126,6 +129,15 @@ fn body(markup: &mut Markup, results: &[(&str, &Results)], palette: &Palette) {
     plots(markup, "Bandwidth", BANDWIDTH, over_time(rates::Of::Bytes), results.len());
     plots(markup, "IOPS", IOPS, over_time(rates::Of::Requests), results.len());
     plots(markup, "Latency", LATENCY, latency::charts(results, palette), results.len());
+    let (over_time, heat_maps) = latency_over_time::charts(results, palette);
+    if !over_time.is_empty() {
+        section(markup, "Latency over time", OVER_TIME, |markup| {
+            markup.element("div", &[("class", &"charts")], |markup| {
+                over_time.iter().for_each(|chart| chart.write(markup));
+                heat_maps.iter().for_each(|map| map.write(markup));
+            });
+        });
+    }
     let busy = utilisation::chart(results).into_iter().collect();
     plots(markup, "Utilisation", UTILISATION, busy, 1);
     for (name, one) in results {
@@ -168,6 +180,7 @@ const BANDWIDTH: &str =
 const IOPS: &str =
     "Dashed lines are limits, dotted ones limits on bytes by the mean size of a request.";
 const LATENCY: &str = "How long a request took at most, for how many of them: at p99, 99 of 100.";
+const OVER_TIME: &str = "In the engine, requests by the time of their end. The darker a place, the more of the requests of that time took so long.";
 const UTILISATION: &str =
     "Share of the time with a request at the disk. A dashed line is the watermark.";
 const BLAME: &str = "Each row is the time that a cgroup's requests were inside, cut by what they waited for. Rows \

@@ -37,13 +37,21 @@ pub(super) fn per_second(series: &Series, elapsed_ns: u64) -> Vec<(f64, f64)> {
     let mut amounts = series.points().to_vec();
     let whole = elapsed_ns.div_ceil(interval).min(FILLED_MAX) as usize;
     amounts.resize(amounts.len().max(whole), 0);
+    // A part of an interval has a rate far above or below what the run did: a request more or less is much of it. So the
+    // last, partial interval is one with that before it.
+    if amounts.len() > 1 && amounts.len() as u64 * interval > elapsed_ns {
+        let last = amounts.pop().unwrap_or(0);
+        if let Some(before) = amounts.last_mut() {
+            *before = before.saturating_add(last);
+        }
+    }
     let count = amounts.len();
     let points = amounts.into_iter().enumerate().filter_map(|(index, amount)| {
         let from = index as u64 * interval;
-        let time = interval.min(elapsed_ns.saturating_sub(from));
-        // The last, partial interval of a run would be noise; but a short run has nothing else.
-        let is_noise = time < interval / 2 && count > 1;
-        (!is_noise && time > 0).then(|| ((from + time / 2) as f64, per_sec(amount, time) as f64))
+        let is_last = index + 1 == count;
+        let until = if is_last { elapsed_ns } else { from.saturating_add(interval) };
+        let time = until.min(elapsed_ns).saturating_sub(from);
+        (time > 0).then(|| ((from + time / 2) as f64, per_sec(amount, time) as f64))
     });
     let mut points: Vec<(f64, f64)> = points.collect();
     if let [first, .., last] = points.as_mut_slice() {
@@ -70,8 +78,10 @@ mod tests {
         let rates: Vec<f64> = points.iter().map(|point| point.1).collect();
         assert_eq!(rates, [10_000.0, 20_000.0, 30_000.0, 40_000.0, 0.0, 0.0]);
         assert_eq!((points[0].0, points[1].0, points[5].0), (0.0, 1.5e6, 6e6));
-        assert_eq!(per_second(&series, 3 * MS + MS / 2)[3].1, 80_000.0);
-        assert_eq!(per_second(&series, 3 * MS + MS / 4).len(), 3);
+        // A part of an interval is one with the interval before it.
+        let points = per_second(&series, 3 * MS + MS / 2);
+        assert_eq!(points.len(), 3);
+        assert_eq!(points[2], (3.5e6, 46_666.0));
     }
 
     #[test]

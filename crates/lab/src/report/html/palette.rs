@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::results::{CgroupResults, Results};
+use crate::report::figures::Labels;
+use crate::results::{CgroupResults, Results, Row};
 
 /// Colours that people with any colour vision can tell apart; further cgroups are grey. The page's style has as many.
 pub(super) const COLOURS: usize = 8;
@@ -30,6 +31,8 @@ impl Colour {
 /// Colours of cgroups by path, in all runs of a page.
 pub(super) struct Palette {
     own: BTreeMap<String, usize>,
+    /// By cgroup and label, of jobs that are not alone in their cgroup.
+    jobs: BTreeMap<(String, String), usize>,
 }
 
 impl Palette {
@@ -54,7 +57,23 @@ impl Palette {
             order.retain(|path| ranked.contains(path));
         }
         let own = order.into_iter().enumerate();
-        Palette { own: own.map(|(index, path)| (path.to_owned(), index)).collect() }
+        let own: BTreeMap<String, usize> =
+            own.map(|(index, path)| (path.to_owned(), index)).collect();
+        let mut jobs = BTreeMap::new();
+        for (_, results) in runs {
+            for (row, label) in jobs_that_share(results) {
+                let free = own.len() + jobs.len();
+                if free < COLOURS {
+                    jobs.entry((row.cgroup.clone(), label)).or_insert(free);
+                }
+            }
+        }
+        Palette { own, jobs }
+    }
+
+    pub(super) fn colour_of_job(&self, cgroup: &str, label: &str) -> Colour {
+        let key = (cgroup.to_owned(), label.to_owned());
+        self.jobs.get(&key).map_or(Colour::Rest, |&index| Colour::Own(index))
     }
 
     pub(super) fn colour(&self, path: &str) -> Colour {
@@ -64,6 +83,17 @@ impl Palette {
             None => Colour::Rest,
         }
     }
+}
+
+/// Jobs with others in their cgroup, and how a page calls them.
+pub(super) fn jobs_that_share(results: &Results) -> Vec<(&Row, String)> {
+    let mut uses: BTreeMap<&str, usize> = BTreeMap::new();
+    for row in &results.rows {
+        *uses.entry(&row.cgroup).or_default() += 1;
+    }
+    let labels = Labels::of(results);
+    let rows = results.rows.iter().filter(|row| uses[row.cgroup.as_str()] > 1);
+    rows.map(|row| (row, labels.label(row))).collect()
 }
 
 fn is_coloured(cgroup: &CgroupResults) -> bool {

@@ -7,9 +7,9 @@ use weir_units::{Bytes, BytesPerSec, IosPerSec};
 use super::axis::Axis;
 use super::chart::{Chart, Legend, Limit, Line, Mark, rest};
 use super::over_time::{marks, per_second};
-use super::palette::{Colour, Palette};
+use super::palette::{Colour, Palette, jobs_that_share};
 use crate::report::figures::per_sec;
-use crate::results::{CgroupResults, Results, Series};
+use crate::results::{CgroupResults, Results, Row, Series};
 
 /// Different limits of grey cgroups that are drawn.
 const GREY_LIMITS_MAX: usize = 4;
@@ -38,6 +38,20 @@ impl What {
             (Of::Requests, false) => &cgroup.read_ios_series,
             (Of::Requests, true) => &cgroup.write_ios_series,
         }
+    }
+
+    fn series_of_job(self, row: &Row) -> &Series {
+        match (self.of, self.is_write) {
+            (Of::Bytes, false) => &row.series.read,
+            (Of::Bytes, true) => &row.series.write,
+            (Of::Requests, false) => &row.series.read_ios,
+            (Of::Requests, true) => &row.series.write_ios,
+        }
+    }
+
+    fn moved_by_job(self, row: &Row) -> Moved {
+        let transfers = if self.is_write { &row.write } else { &row.read };
+        Moved { bytes: transfers.bytes, ios: transfers.ios }
     }
 
     fn moved(self, cgroup: &CgroupResults) -> Moved {
@@ -98,7 +112,7 @@ pub(super) fn charts(of: Of, runs: &[(&str, &Results)], palette: &Palette) -> Ve
         if !is_used {
             continue;
         }
-        let drawn: Vec<Vec<Drawn<'_>>> =
+        let drawn: Vec<Vec<Drawn>> =
             runs.iter().map(|(_, results)| drawn(results, what, palette)).collect();
         let elapsed_ns = runs.iter().map(|(_, results)| results.elapsed_ns).max().unwrap_or(0);
         for (who, part) in parts(drawn) {
@@ -117,7 +131,7 @@ pub(super) fn charts(of: Of, runs: &[(&str, &Results)], palette: &Palette) -> Ve
 }
 
 /// Sums of many cgroups get charts of their own: beside them the lines of each would be flat.
-fn parts(drawn: Vec<Vec<Drawn<'_>>>) -> Vec<(&'static str, Vec<Vec<Drawn<'_>>>)> {
+fn parts(drawn: Vec<Vec<Drawn>>) -> Vec<(&'static str, Vec<Vec<Drawn>>)> {
     const TOO_MUCH: u64 = 3;
     let highest = |is_sum: bool| {
         let lines = drawn.iter().flatten().filter(|drawn| drawn.is_sum == is_sum);
@@ -136,8 +150,8 @@ fn parts(drawn: Vec<Vec<Drawn<'_>>>) -> Vec<(&'static str, Vec<Vec<Drawn<'_>>>)>
     vec![(", cgroups with others below", sums), (", cgroups by themselves", ones)]
 }
 
-struct Drawn<'r> {
-    path: &'r str,
+struct Drawn {
+    name: String,
     colour: Colour,
     points: Vec<(f64, f64)>,
     mean: u64,
@@ -146,18 +160,26 @@ struct Drawn<'r> {
     is_sum: bool,
 }
 
-impl Drawn<'_> {
+impl Drawn {
     fn highest(&self) -> u64 {
         self.points.iter().map(|&(_, rate)| rate as u64).max().unwrap_or(0)
     }
 }
 
-fn drawn<'r>(results: &'r Results, what: What, palette: &Palette) -> Vec<Drawn<'r>> {
+fn drawn(results: &Results, what: What, palette: &Palette) -> Vec<Drawn> {
+    let jobs = jobs_that_share(results);
+    let jobs: Vec<_> = jobs.iter().filter(|(row, _)| !what.series_of_job(row).is_empty()).collect();
+    // A cgroup whose jobs have lines is their sum.
+    let has_jobs = |cgroup: &CgroupResults| {
+        jobs.iter().filter(|(row, _)| row.cgroup == cgroup.path).count() > 1
+    };
     let shown = results.cgroups.iter().filter(|cgroup| {
-        !what.series(cgroup).is_empty() && !is_told_by_a_child(results, cgroup, what)
+        let is_told = is_told_by_a_child(results, cgroup, what)
+            || (has_jobs(cgroup) && limit(cgroup, what).is_none());
+        !what.series(cgroup).is_empty() && !is_told
     });
-    let drawn = shown.map(|cgroup| Drawn {
-        path: &cgroup.path,
+    let of_cgroups = shown.map(|cgroup| Drawn {
+        name: cgroup.path.clone(),
         colour: palette.colour(&cgroup.path),
         points: per_second(what.series(cgroup), results.elapsed_ns),
         mean: per_sec(what.amount(what.moved(cgroup)), results.elapsed_ns),
@@ -165,9 +187,17 @@ fn drawn<'r>(results: &'r Results, what: What, palette: &Palette) -> Vec<Drawn<'
             true => (rate, is_about, text),
             false => (rate, is_about, format!("{text} at the end")),
         }),
-        is_sum: is_any_below(results, cgroup, |_| true),
+        is_sum: has_jobs(cgroup) || is_any_below(results, cgroup, |_| true),
     });
-    drawn.collect()
+    let of_jobs = jobs.iter().map(|(row, label)| Drawn {
+        name: format!("{label} in {}", row.cgroup),
+        colour: palette.colour_of_job(&row.cgroup, label),
+        points: per_second(what.series_of_job(row), results.elapsed_ns),
+        mean: per_sec(what.amount(what.moved_by_job(row)), results.elapsed_ns),
+        limit: None,
+        is_sum: false,
+    });
+    of_cgroups.chain(of_jobs).collect()
 }
 
 /// Whether all bytes of a cgroup are one child's, whose line would cover its own, and it has no limit to show.
@@ -213,7 +243,7 @@ fn limit(cgroup: &CgroupResults, what: What) -> Option<(u64, bool, String)> {
 }
 
 /// End of the axis: above all lines, and above limits that do not flatten them.
-fn largest(drawn: &[Vec<Drawn<'_>>]) -> u64 {
+fn largest(drawn: &[Vec<Drawn>]) -> u64 {
     let all = || drawn.iter().flatten();
     let largest = all().map(Drawn::highest).max().unwrap_or(0);
     let near = all().filter_map(|drawn| drawn.limit.as_ref().map(|limit| limit.0));
@@ -224,7 +254,7 @@ fn chart(
     what: What,
     id: String,
     title: String,
-    drawn: &[Drawn<'_>],
+    drawn: &[Drawn],
     (elapsed_ns, largest): (u64, u64),
     marks: Vec<Mark>,
 ) -> Chart {
@@ -253,7 +283,7 @@ fn chart(
         lines: drawn
             .iter()
             .map(|drawn| Line {
-                name: drawn.path.into(),
+                name: drawn.name.clone(),
                 colour: drawn.colour,
                 points: drawn.points.clone(),
             })
@@ -266,7 +296,7 @@ fn chart(
     }
 }
 
-fn legend(what: What, drawn: &[Drawn<'_>], largest: u64) -> Vec<Legend> {
+fn legend(what: What, drawn: &[Drawn], largest: u64) -> Vec<Legend> {
     let own = drawn.iter().filter(|drawn| drawn.colour != Colour::Rest);
     let mut legend: Vec<Legend> = own
         .map(|drawn| {
@@ -275,17 +305,21 @@ fn legend(what: What, drawn: &[Drawn<'_>], largest: u64) -> Vec<Legend> {
                 let place = if *value > largest { " (above)" } else { "" };
                 format!(", {text}{place}")
             });
-            Legend { name: drawn.path.into(), colour: drawn.colour, more: format!("{mean}{limit}") }
+            Legend {
+                name: drawn.name.clone(),
+                colour: drawn.colour,
+                more: format!("{mean}{limit}"),
+            }
         })
         .collect();
     legend.extend(rest(drawn.len() - legend.len()));
     legend
 }
 
-fn describe(what: What, drawn: &[Drawn<'_>]) -> String {
+fn describe(what: What, drawn: &[Drawn]) -> String {
     let told = drawn.iter().filter(|drawn| drawn.colour != Colour::Rest).map(|drawn| {
         let limit = drawn.limit.as_ref().map_or(String::new(), |(_, _, text)| format!(", {text}"));
-        format!("{}: {} on average{limit}", drawn.path, what.text(drawn.mean))
+        format!("{}: {} on average{limit}", drawn.name, what.text(drawn.mean))
     });
     let kind = match what.of {
         Of::Bytes => "Bandwidth",
