@@ -4,6 +4,8 @@
 pub mod config;
 #[path = "../../crates/fuse-proto/tests/harness/mod.rs"]
 pub mod fuse_proto;
+#[path = "../../crates/import/tests/harness/mod.rs"]
+pub mod import;
 #[path = "../../crates/nbd/tests/harness/mod.rs"]
 pub mod nbd;
 #[path = "../../crates/trace/tests/harness/mod.rs"]

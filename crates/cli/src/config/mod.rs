@@ -2,6 +2,7 @@
 
 mod check;
 mod diff;
+mod import;
 mod schema;
 mod show;
 
@@ -11,6 +12,7 @@ use crate::failure::Failure;
 pub(crate) enum Command {
     Check(check::Args),
     Diff(diff::Args),
+    Import(import::Args),
     Schema(schema::Args),
     Show(show::Args),
 }
@@ -19,6 +21,7 @@ pub(crate) fn run(command: &Command) -> Result<(), Failure> {
     match command {
         Command::Check(args) => check::run(args),
         Command::Diff(args) => diff::run(args),
+        Command::Import(args) => import::run(args),
         Command::Schema(args) => schema::run(args),
         Command::Show(args) => show::run(args),
     }

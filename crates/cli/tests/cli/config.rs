@@ -1,4 +1,4 @@
-//! `weir config check`, `diff` and `show`.
+//! `weir config check`, `diff`, `import` and `show`.
 
 use crate::docs::examples::certify;
 use crate::support::Place;
@@ -180,4 +180,45 @@ fn differences_are_told_by_section_and_key() {
     let (status, out, err) = place.run(&["config", "diff", &old, &bad]);
     assert_eq!((status, out.as_str()), (2, ""));
     assert!(err.contains("the key `path` is missing"), "{err}");
+}
+
+/// A unit of systemd, a flag that names what the text does not, and what is refused.
+#[test]
+fn limits_of_others_are_printed_as_a_configuration() {
+    let place = Place::new("import");
+    let unit = "[Service]\nIOReadBandwidthMax=/dev/sdb 20M\nIOWeight=50\nIODeviceLatencyTargetSec=/dev/sdb 25ms\n";
+    let file = place.file("backup.service", unit);
+    let (status, out, err) = place.run(&["config", "import", &file]);
+    assert_eq!((status, err.as_str()), (0, ""));
+    assert!(
+        out.contains("[cgroup.\"/backup.service\"]\n\"io.max\" = \"sdb rbps=20000000\"\n"),
+        "{out}"
+    );
+    assert!(out.contains("# line 4: IODeviceLatencyTargetSec=/dev/sdb 25ms is left out"), "{out}");
+    // Whether the device is there is another question.
+    let printed = place.file("unit.toml", &out);
+    let (status, _, err) = place.run(&["config", "show", &printed]);
+    assert_eq!((status, err.as_str()), (0, ""));
+
+    let image = place.file("disk.img", &"x".repeat(4096));
+    let command = place.file("run.sh", &format!("docker run --device-read-bps {image}:1mb x\n"));
+    let (_, out, _) = place.run(&["config", "import", &command]);
+    let printed = place.file("docker.toml", &out);
+    let (status, out, err) = place.run(&["config", "check", &printed]);
+    assert_eq!((status, err.as_str()), (0, ""));
+    assert!(out.contains("rbps=1048576"), "{out}");
+
+    let line = place.file("line", "8:16 rbps=4096\n");
+    let import = ["config", "import", "--from", "cgroup", "--cgroup", "/vms/db", &line];
+    let (status, out, _) = place.run(&import);
+    assert_eq!(status, 0);
+    assert!(out.contains("[cgroup.\"/vms/db\"]\n\"io.max\" = \"disk-8-16 rbps=4096\"\n"), "{out}");
+
+    let wrong = place.file("wrong.service", "[Service]\nIOReadBandwidthMax=/dev/sdb 20m\n");
+    let (status, out, err) = place.run(&["config", "import", &wrong]);
+    assert_eq!((status, out.as_str()), (2, ""));
+    assert!(err.contains(&format!("{wrong}:2:1: IOReadBandwidthMax: \"20m\" is not")), "{err}");
+    let (status, _, err) = place.run(&["config", "import", &place.file("words", "what is this?")]);
+    assert_eq!(status, 2);
+    assert!(err.contains("unknown format") && err.contains("--from names"), "{err}");
 }
