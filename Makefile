@@ -5,7 +5,7 @@ BENCH_ARGS ?=
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help build package demo test soak lint fmt doc docs-figures fuzz \
+.PHONY: help build package demo test test-guest soak lint fmt doc docs-figures fuzz \
 	bench bench-tail bench-cost bench-engine bench-lab bench-fairness bench-accuracy bench-fidelity bench-kernel \
 	bench-watermark bench-isolation bench-looking bench-tls bench-growth bench-packages
 
@@ -24,6 +24,10 @@ demo: build ## serve an emulated disk to two tenants and show how long they wait
 
 test: ## everything that must hold: format, lints, documentation, tests, fuzzing, licences
 	@tools/test
+
+test-guest: ## of the tests those with a guest: the kernel's NBD client, vhost-user-blk (part of make test)
+	@tools/packages test || [ $$? = 77 ]
+	cargo test --locked -p weir-tests --test e2e -- kernel_client:: vhost_user::
 
 soak: ## the device thread in simulated worlds with faults: SEEDS of them from SEED on
 	@SEED="$(SEED)" SEEDS="$(SEEDS)" tools/soak

@@ -80,6 +80,40 @@ wait $server
     assert!(said.ends_with("whole\n"), "{said}");
 }
 
+/// Limits of the guest's kernel on top of those of the server: `io.max` of cgroup v2 on the NBD device.
+#[test]
+fn the_kernels_disk_passes_fio_and_takes_io_max() {
+    let place = Place::new();
+    let Some(guest) = guest(&place, &["fio"]) else { return };
+    let script = r#"
+nbd-client -unix nbd.sock /dev/nbd0 -N one -b 4096 >/dev/null 2>&1
+fio --name=verify --filename=/dev/nbd0 --rw=randwrite --bssplit=4k/60:64k/40 --size=8M --direct=1 --ioengine=libaio \
+  --iodepth=8 --verify=crc32c --do_verify=1 --verify_fatal=1 --verify_state_save=0 >fio || { cat fio; exit 1; }
+mount -t cgroup2 none /sys/fs/cgroup
+echo +io >/sys/fs/cgroup/cgroup.subtree_control
+# read_below CGROUP RATE COUNT: reads so many times 64 KiB, in a cgroup of its own.
+read_below() {
+  mkdir /sys/fs/cgroup/$1
+  echo "$(cat /sys/block/nbd0/dev) rbps=$2" >/sys/fs/cgroup/$1/io.max
+  sh -c 'echo $$ >/sys/fs/cgroup/$0/cgroup.procs
+    exec dd if=/dev/nbd0 of=/dev/null bs=64k count=$1 iflag=direct' $1 $3 2>/dev/null
+}
+read_below slow 524288 1000 &
+slow=$!
+read_below fast 1048576 64
+grep -o 'rbytes=[0-9]*' /sys/fs/cgroup/slow/io.stat
+kill $slow
+nbd-client -d /dev/nbd0
+kill $server
+wait $server
+"#;
+    let said = guest.run(&[SERVE, script].concat()).output();
+    let slow = said.lines().find_map(|line| line.strip_prefix("rbytes=")?.parse::<u64>().ok());
+    // 4 MiB were read beside it, at twice its rate. The kernel's slices of 100 ms are 50 KiB.
+    let expected = 3 << 19..=5 << 19;
+    assert!(slow.is_some_and(|bytes| expected.contains(&bytes)), "{said}");
+}
+
 /// The kernel waits for a new connection, which a program gives it (`kernel-nbd`, of these tests), or it never loses the one
 /// to `qemu-nbd`, which reconnects itself.
 #[test]

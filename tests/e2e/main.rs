@@ -71,6 +71,7 @@ mod tls;
 mod tls_access;
 mod top;
 mod vanishing_clients;
+mod vhost_user;
 mod vsock;
 mod waits_add_up;
 mod write_back;

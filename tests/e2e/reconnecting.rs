@@ -1,18 +1,8 @@
 //! QEMU, which reconnects: the server is restarted under load, and clients notice nothing but a pause.
 
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
-use weir_tests::{Place, Server, eventually, peer};
-
-/// A program that goes on until it is dropped.
-struct Background(Child);
-
-impl Drop for Background {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use weir_tests::{Background, Place, Server, eventually, peer};
 
 /// QEMU's block layer as a guest has it, between a client and the server, with `reconnect-delay`.
 fn qemu(server: &Server, place: &Place) -> Option<(Background, String)> {
@@ -22,14 +12,13 @@ fn qemu(server: &Server, place: &Place) -> Option<(Background, String)> {
         "driver=nbd,node-name=disk,server.type=unix,server.path={},reconnect-delay=60",
         server.socket().display()
     );
-    let child = Command::new("qemu-storage-daemon")
+    let mut command = Command::new("qemu-storage-daemon");
+    command
         .args(["--blockdev", &disk, "--nbd-server"])
         .arg(format!("addr.type=unix,addr.path={}", socket.display()))
         .args(["--export", "type=nbd,id=disk,node-name=disk,name=disk,writable=on"])
-        .stdin(Stdio::null())
-        .spawn()
-        .expect("it is there");
-    let daemon = Background(child);
+        .stdin(Stdio::null());
+    let daemon = Background::start(&mut command);
     eventually("QEMU listens", || socket.exists());
     Some((daemon, format!("nbd+unix:///disk?socket={}", socket.display())))
 }

@@ -1,7 +1,7 @@
 //! Virtual machine with a stock kernel, for what the kernel of the machine under the tests may lack or must be spared.
 //!
-//! Debian's cloud kernel under QEMU's software emulation, with nothing but memory and two serial ports: no disk, no
-//! network. It is up after about 5 s; a program takes ten times as long as outside.
+//! Debian's cloud kernel under QEMU's software emulation, with nothing but memory and two serial ports: no network, and no disk
+//! unless one is given. It is up after about 5 s; a program takes ten times as long as outside.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -16,6 +16,9 @@ use crate::{Peer, Place};
 
 /// Longest life of a guest, a multiple of what one takes on a slow machine.
 const LIFE: Duration = Duration::from_secs(180);
+
+/// Memory of a guest, in QEMU's words.
+const MEMORY: &str = "1G";
 
 /// How much longer its QEMU may live: a guest that ends by itself tells what it was at.
 const GRACE: Duration = Duration::from_secs(30);
@@ -48,6 +51,8 @@ pub struct Guest {
     modules: PathBuf,
     loaded: Vec<String>,
     root: PathBuf,
+    /// Further arguments of QEMU.
+    arguments: Vec<String>,
 }
 
 /// What a guest has said, and how its script has ended.
@@ -86,7 +91,8 @@ impl Guest {
         for (name, to) in [("sbin", "bin"), ("lib64", "lib")] {
             symlink(to, root.join(name)).expect("just made");
         }
-        let guest = Guest { qemu, kernel, modules: image, loaded: Vec::new(), root, busybox };
+        let (loaded, arguments) = (Vec::new(), Vec::new());
+        let guest = Guest { qemu, kernel, modules: image, loaded, root, busybox, arguments };
         guest.file(&guest.busybox, "/bin/busybox");
         Some(guest)
     }
@@ -156,6 +162,28 @@ impl Guest {
         self.loaded.push(name.to_owned());
     }
 
+    /// Gives it a disk that is served at `socket` as vhost-user-blk, with a PCI bus and memory that the server can map.
+    ///
+    /// # Panics
+    /// When the kernel lacks a driver.
+    #[track_caller]
+    pub fn vhost_user_disk(&mut self, socket: &Path) {
+        self.module("virtio_pci");
+        self.module("virtio_blk");
+        let socket = format!("socket,id=disk,path={}", socket.display());
+        let arguments = [
+            "-object",
+            &format!("memory-backend-memfd,id=memory,size={MEMORY},share=on"),
+            "-machine",
+            "q35,memory-backend=memory",
+            "-chardev",
+            &socket,
+            "-device",
+            "vhost-user-blk-pci,chardev=disk",
+        ];
+        self.arguments.extend(arguments.map(str::to_owned));
+    }
+
     /// Starts it, runs `script` in its `/run` with `sh -eu`, and waits for its end, which comes with the script's.
     ///
     /// # Panics
@@ -175,7 +203,7 @@ impl Guest {
         let (console, output) =
             (self.root.with_extension("console"), self.root.with_extension("output"));
         let mut qemu = Command::new(self.qemu.program());
-        qemu.args(["-accel", "tcg", "-cpu", "max", "-m", "1G", "-no-reboot"])
+        qemu.args(["-accel", "tcg", "-cpu", "max", "-m", MEMORY, "-no-reboot"])
             .args(["-nodefaults", "-no-user-config", "-display", "none"])
             .arg("-kernel")
             .arg(&self.kernel)
@@ -183,6 +211,7 @@ impl Guest {
             .arg(&memory)
             // A host that is busy keeps the timer so long that the kernel takes it for broken.
             .args(["-append", "console=ttyS0 quiet panic=-1 no_timer_check"]);
+        qemu.args(&self.arguments);
         for port in [&console, &output] {
             qemu.arg("-serial").arg(format!("file:{}", port.display()));
         }

@@ -9,6 +9,7 @@
 //! that says what did not happen. No test asserts how long something took.
 
 mod authority;
+mod background;
 mod binary;
 mod browser;
 mod debian;
@@ -30,6 +31,7 @@ mod status;
 pub mod tls_client;
 
 pub use authority::{Authority, Certified};
+pub use background::Background;
 pub use binary::weir;
 pub use browser::Browser;
 pub use frozen_file_system::FrozenFileSystem;
