@@ -5,8 +5,8 @@ use core::num::NonZeroU32;
 use crate::bfq::BfqSettings;
 use crate::price::Prices;
 use crate::types::{
-    CgroupId, ClientId, Limits, LowLatency, Op, PrioClass, Priority, SchedulerKind, Watermark,
-    Weight,
+    CgroupId, ClientId, Instant, Limits, LowLatency, Op, PrioClass, Priority, SchedulerKind,
+    Watermark, Weight,
 };
 use crate::utilisation::Capacity;
 
@@ -78,6 +78,20 @@ pub enum Change {
         cgroup: CgroupId,
         /// The new limits.
         limits: Limits,
+    },
+    /// Replaces a cgroup's limits for a time: at `until` the engine itself replaces them by `then`, whatever has become of
+    /// the caller meanwhile. A call that comes later than that finds what it would have found in time. The next
+    /// `LeaseLimits` or `SetLimits` of the cgroup takes the place of this one; where `until` has come already, `then` counts
+    /// at once. Costs what two `SetLimits` cost, and nothing for a request.
+    LeaseLimits {
+        /// Whose.
+        cgroup: CgroupId,
+        /// The limits until then.
+        limits: Limits,
+        /// The first instant at which they do not count any more.
+        until: Instant,
+        /// The limits from then on.
+        then: Limits,
     },
     /// Sets a cgroup's share relative to its siblings.
     SetWeight {
@@ -153,6 +167,7 @@ impl Change {
     pub(crate) fn cgroup(&self) -> Option<CgroupId> {
         match *self {
             Change::SetLimits { cgroup, .. }
+            | Change::LeaseLimits { cgroup, .. }
             | Change::SetWeight { cgroup, .. }
             | Change::Move { cgroup, .. }
             | Change::Remove { cgroup }

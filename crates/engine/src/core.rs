@@ -73,6 +73,39 @@ impl Core {
         (self.scheduler.len() == 0).then_some(from)
     }
 
+    /// Applies deadlines that have come by `now`.
+    #[inline]
+    pub(crate) fn apply_deadlines(&mut self, now: Instant) {
+        loop {
+            let (throttle, mut cx) = self.throttle(now);
+            let Some(index) = throttle.pop_ready(&mut cx) else { break };
+            self.schedule_passed(now, index);
+        }
+    }
+
+    /// Advances leases and virtual clocks to `now`. A lease that has ended meanwhile ends at its own instant, after what
+    /// was due until then: a call that comes late finds what it would have found in time.
+    #[inline(never)]
+    pub(crate) fn track_time(&mut self, now: Instant) {
+        while let Some(end) = self.throttle.lease_end(now) {
+            self.advance_clocks_if_steered(end);
+            self.apply_deadlines(end);
+            let (throttle, mut cx) = self.throttle(end);
+            let cgroup = throttle.end_lease(&mut cx);
+            self.schedule_ready(end);
+            self.throttle.settle_deadlines();
+            let changed = cgroup.map(|cgroup| Event::CgroupChanged(self.tree.id(cgroup)));
+            self.events.extend(changed);
+        }
+        self.advance_clocks_if_steered(now);
+    }
+
+    fn advance_clocks_if_steered(&mut self, now: Instant) {
+        if self.throttle.is_steered() {
+            self.advance_clocks(now);
+        }
+    }
+
     /// Advances the virtual clocks' view of the device to `now`.
     #[inline(never)]
     pub(crate) fn advance_clocks(&mut self, now: Instant) {

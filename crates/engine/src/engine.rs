@@ -13,8 +13,8 @@ use crate::structure::{Structure, structure};
 use crate::throttle::Admission;
 use crate::tree::{Cgroup, Client, NO_INDEX, Path, ROOT, Task, check_name};
 use crate::types::{
-    CgroupId, Class, ClientId, Dispatch, Instant, Limits, LowLatency, Outcome, PrioClass, Request,
-    RequestId, TaskId, Ticket, Watermark, Weight,
+    CgroupId, Class, ClientId, Dispatch, Instant, Lease, Limits, LowLatency, Outcome, PrioClass,
+    Request, RequestId, TaskId, Ticket, Watermark, Weight,
 };
 
 /// Throttle and scheduler of one device, without I/O, clock or threads. See the [crate] for a picture and an example.
@@ -148,6 +148,12 @@ impl Engine {
     pub fn limits(&self, cgroup: CgroupId) -> Option<Limits> {
         let index = self.core.tree.cgroup_index(cgroup)?;
         Some(self.core.throttle.limits(index))
+    }
+
+    /// When the limits of a cgroup end, if they do. O(log leases).
+    pub fn lease(&self, cgroup: CgroupId) -> Option<Lease> {
+        let index = self.core.tree.cgroup_index(cgroup)?;
+        self.core.throttle.lease(index)
     }
 
     /// The weight of a cgroup.
@@ -418,6 +424,17 @@ impl Engine {
                 limits.validate()?;
                 let (throttle, mut cx) = self.core.throttle(now);
                 throttle.set_limits(&mut cx, cgroup, limits);
+                throttle.set_lease(cgroup, None);
+            }
+            Change::LeaseLimits { cgroup, limits, until, then } => {
+                let cgroup = find(cgroup)?;
+                limits.validate()?;
+                then.validate()?;
+                let lease = (until > now).then_some(Lease { until, then });
+                let limits = if lease.is_some() { limits } else { then };
+                let (throttle, mut cx) = self.core.throttle(now);
+                throttle.set_limits(&mut cx, cgroup, limits);
+                throttle.set_lease(cgroup, lease);
             }
             Change::SetWeight { cgroup, weight } => {
                 let cgroup = find(cgroup)?;
@@ -495,6 +512,7 @@ impl Engine {
         {
             modelled.begin(now);
         }
+        self.core.throttle.review_time_tracking();
         self.core.schedule_ready(now);
         self.core.throttle.settle_deadlines();
         self.core.events.extend(changed.map(Event::CgroupChanged));
@@ -506,11 +524,7 @@ impl Engine {
     pub fn handle_timeout(&mut self, now: Instant) {
         let now = self.advance(now);
         let core = &mut self.core;
-        loop {
-            let (throttle, mut cx) = core.throttle(now);
-            let Some(index) = throttle.pop_ready(&mut cx) else { break };
-            core.schedule_passed(now, index);
-        }
+        core.apply_deadlines(now);
         if core.throttle.is_steered() {
             core.advance_virtual_clocks(now);
         }
@@ -650,8 +664,8 @@ impl Engine {
     fn advance(&mut self, now: Instant) -> Instant {
         self.now = self.now.max(now);
         let core = &mut self.core;
-        if core.throttle.is_steered() {
-            core.advance_clocks(self.now);
+        if core.throttle.tracks_time() {
+            core.track_time(self.now);
         }
         self.now
     }

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use crate::config::Config;
 use crate::core::Core;
 use crate::tree::ROOT;
+pub use crate::types::Lease;
 use crate::types::{
     CgroupId, ClientId, Limits, LowLatency, PrioClass, Priority, TaskId, Watermark, Weight,
 };
@@ -38,6 +39,8 @@ pub struct CgroupNode {
     pub is_removed: bool,
     /// Its limits.
     pub limits: Limits,
+    /// When they end, if they do.
+    pub lease: Option<Lease>,
     /// Its weight.
     pub weight: Weight,
     /// Its policy for priority classes.
@@ -82,6 +85,7 @@ pub(crate) fn structure(core: &Core) -> Structure {
             name: (*node.name).into(),
             is_removed: node.dying,
             limits: core.throttle.limits(at),
+            lease: core.throttle.lease(at),
             weight: node.weight,
             prio_class: node.prio_class,
             low_latency: node.low_latency,

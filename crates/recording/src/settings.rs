@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 use weir_engine::settings::{LowLatency, Prices, PrioClass, PriorityClass};
-use weir_engine::structure::CgroupNode;
+use weir_engine::structure::{CgroupNode, Lease};
 use weir_engine::utilisation::Capacity;
 use weir_engine::{
     CgroupId, Change, ClientId, Config, Limits, Priority, SchedulerKind, Watermark, Weight,
@@ -86,6 +86,10 @@ const UNSET: &str = "unset";
 pub(crate) fn print(change: &Change) -> Option<(Target<CgroupId, ClientId>, SettingText)> {
     Some(match *change {
         Change::SetLimits { cgroup, limits } => (Target::Cgroup(cgroup), limits_text(&limits)),
+        Change::LeaseLimits { cgroup, limits, until, then } => {
+            let lease = Lease { until, then };
+            (Target::Cgroup(cgroup), leased_limits_text(LeasedLimits { limits, lease }))
+        }
         Change::SetWeight { cgroup, weight } => {
             (Target::Cgroup(cgroup), (WEIGHT, weight.get().to_string()))
         }
@@ -115,8 +119,12 @@ pub(crate) fn print(change: &Change) -> Option<(Target<CgroupId, ClientId>, Sett
 /// What has been set for a cgroup and differs from what a new one has.
 pub(crate) fn settings_of(node: &CgroupNode) -> Vec<SettingText> {
     let mut settings = Vec::new();
-    if node.limits != Limits::default() {
-        settings.push(limits_text(&node.limits));
+    match node.lease {
+        Some(lease) => {
+            settings.push(leased_limits_text(LeasedLimits { limits: node.limits, lease }));
+        }
+        None if node.limits != Limits::default() => settings.push(limits_text(&node.limits)),
+        None => {}
     }
     if node.weight != Weight::default() {
         settings.push((WEIGHT, node.weight.get().to_string()));
@@ -131,6 +139,18 @@ pub(crate) fn settings_of(node: &CgroupNode) -> Vec<SettingText> {
         settings.push(watermark_text(node.watermark));
     }
     settings
+}
+
+/// Limits with a lease, in the place of plain ones.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LeasedLimits {
+    limits: Limits,
+    lease: Lease,
+}
+
+fn leased_limits_text(limits: LeasedLimits) -> SettingText {
+    (LIMITS, serde_json::to_string(&limits).expect("limits are plain data"))
 }
 
 fn limits_text(limits: &Limits) -> SettingText {
@@ -155,6 +175,10 @@ pub(crate) fn parse(
     let wrong = || format!("no setting: {text:?}");
     Ok(match (target, key) {
         (Target::Cgroup(cgroup), LIMITS) => {
+            if let Ok(LeasedLimits { limits, lease }) = serde_json::from_str(value) {
+                let Lease { until, then } = lease;
+                return Ok(Change::LeaseLimits { cgroup, limits, until, then });
+            }
             let limits = serde_json::from_str(value).map_err(|error| error.to_string())?;
             Change::SetLimits { cgroup, limits }
         }

@@ -29,6 +29,7 @@ fn record(directory: &Path, seed: u64, requests: u64, settings: Settings) -> (St
     load.engine.attach(Instant::from_nanos(load.now_ns), recorder);
     load.tenants(9, 300);
     for _ in 0..requests / 1000 {
+        load.lease();
         load.run(1000);
         while writer.poll(load.now_ns) {}
     }

@@ -18,6 +18,7 @@ impl Throttle {
     /// Looks for contradictions. O(everything).
     pub(crate) fn check(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
         check_instalments(self, cx)?;
+        check_leases(self, cx)?;
         check_lists(self, cx)?;
         let cgroups: Vec<u32> = cx.tree.cgroups.iter().map(|(index, _)| index).collect();
         for cgroup in cgroups {
@@ -30,6 +31,18 @@ impl Throttle {
         }
         check_clients(self, cx)
     }
+}
+
+/// Each lease is of a cgroup that exists, and has not ended.
+fn check_leases(throttle: &Throttle, cx: &Context<'_>) -> Result<(), String> {
+    ensure(throttle.leases.is_consistent(), || "a lease is in one table only".into())?;
+    let tracks_time = throttle.is_steered() || !throttle.leases.is_empty();
+    ensure(throttle.tracks_time == tracks_time, || format!("time is tracked: {tracks_time}"))?;
+    ensure(throttle.lease_end(cx.now).is_none(), || "a lease has ended and counts".into())?;
+    let mut cgroups = throttle.leases.cgroups();
+    ensure(cgroups.all(|cgroup| cx.tree.cgroups.get(cgroup).is_some()), || {
+        "a lease is of a cgroup that is gone".into()
+    })
 }
 
 /// Each task lists exactly its requests that wait.

@@ -27,6 +27,7 @@ mod eligibility;
 mod fair_queue;
 mod instalment;
 mod leaky;
+mod leases;
 mod limiter;
 mod limits_error;
 mod pace;
@@ -55,12 +56,13 @@ use crate::requests::Requests;
 use crate::stats::{Charge, TaskStats};
 use crate::throttle::cgroup::CgroupThrottle;
 use crate::throttle::client::{ClientThrottle, TaskThrottle};
+use crate::throttle::leases::Leases;
 use crate::throttle::limiter::{Arrival, Verdict};
 use crate::throttle::slice::SliceQueues;
 use crate::throttle::watermark::{LimitTime, Watermarks};
 use crate::tree::Slots;
 use crate::tree::{List, NO_CGROUP, NO_INDEX, ROOT, Tree};
-use crate::types::{Cost, Dimension, Direction, Instant, Limits, Watermark};
+use crate::types::{Cost, Dimension, Direction, Instant, Lease, Limits, Watermark};
 use crate::utilisation::Share;
 
 /// Limits of all cgroups, and the requests that wait for them.
@@ -74,6 +76,9 @@ pub(crate) struct Throttle {
     watermarks: Watermarks,
     /// Requests between two limits of slices.
     slices: SliceQueues,
+    leases: Leases,
+    /// Whether a watermark or a lease is in use: then a call looks at the time before anything else.
+    tracks_time: bool,
     prices: Prices,
     /// Requests past every limit that have not been taken yet, in order; empty between calls of the engine.
     ready: List,
@@ -104,6 +109,8 @@ impl Throttle {
             tasks: Slots::new(),
             watermarks: Watermarks::new(now),
             slices: SliceQueues::new(),
+            leases: Leases::default(),
+            tracks_time: false,
             prices,
             ready: List::EMPTY,
             throttled: 0,
@@ -128,6 +135,8 @@ impl Throttle {
     /// The cgroup in slot `index` is gone; nothing waits in it.
     pub(crate) fn remove_cgroup(&mut self, index: u32) {
         self.watermarks.remove_cgroup(index);
+        self.leases.set(index, None);
+        self.review_time_tracking();
         self.cgroups.set(index, CgroupThrottle::new());
         self.slices.remove_cgroup(index);
     }
@@ -179,6 +188,11 @@ impl Throttle {
     /// The limits that are set for a cgroup.
     pub(crate) fn limits(&self, cgroup: u32) -> Limits {
         self.cgroups[cgroup].limits()
+    }
+
+    /// When the limits of a cgroup end, if they do.
+    pub(crate) fn lease(&self, cgroup: u32) -> Option<Lease> {
+        self.leases.of(cgroup)
     }
 
     /// The watermark that is set for a cgroup itself.
@@ -294,6 +308,22 @@ impl Throttle {
     #[inline]
     pub(crate) fn is_steered(&self) -> bool {
         self.watermarks.is_steered()
+    }
+
+    /// Whether a watermark or a lease is in use.
+    #[inline]
+    pub(crate) fn tracks_time(&self) -> bool {
+        self.tracks_time
+    }
+
+    /// Updates [`Throttle::tracks_time`], after leases or watermarks have changed. O(clocks).
+    pub(crate) fn review_time_tracking(&mut self) {
+        self.tracks_time = self.is_steered() || !self.leases.is_empty();
+    }
+
+    /// The first end of a lease that has come by `now`.
+    pub(crate) fn lease_end(&self, now: Instant) -> Option<Instant> {
+        self.leases.first_end().filter(|&end| end <= now)
     }
 
     /// Time goes on to `now`, with or without a request at the device all the while.

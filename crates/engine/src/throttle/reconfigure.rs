@@ -9,7 +9,7 @@ use crate::throttle::limiter::Arrival;
 use crate::throttle::rate_limiter::RateLimiter;
 use crate::throttle::{Context, Throttle};
 use crate::tree::{Cgroup, NO_CGROUP, Tree};
-use crate::types::{Cost, Direction, Limits, Weight};
+use crate::types::{Cost, Direction, Lease, Limits, Weight};
 
 impl Throttle {
     /// Replaces the limits of `cgroup`, which have been checked.
@@ -47,6 +47,20 @@ impl Throttle {
             self.relimit(cx, cgroup);
         }
         self.limits_changed(cx, cgroup);
+    }
+
+    /// Sets when the limits of `cgroup` end, if they do.
+    pub(crate) fn set_lease(&mut self, cgroup: u32, lease: Option<Lease>) {
+        self.leases.set(cgroup, lease);
+        self.review_time_tracking();
+    }
+
+    /// Ends the first lease that has ended by `now`, and answers its cgroup.
+    pub(crate) fn end_lease(&mut self, cx: &mut Context<'_>) -> Option<u32> {
+        let (cgroup, lease) = self.leases.pop_ended(cx.now)?;
+        self.review_time_tracking();
+        self.set_limits(cx, cgroup, lease.then);
+        Some(cgroup)
     }
 
     /// Updates `cgroup` after a change of limits or clock: timers are set anew, and what may go passes.

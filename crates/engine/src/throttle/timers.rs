@@ -95,10 +95,19 @@ impl Throttle {
         &self,
         rests_from: impl FnOnce() -> Option<Instant>,
     ) -> Option<Instant> {
-        match self.watermarks.is_steered() {
-            true => self.watermarks.wakes(rests_from()),
+        match self.tracks_time() {
+            true => self.next_tracked_deadline(rests_from()),
             false => self.watermarks.earliest_real(),
         }
+    }
+
+    #[cold]
+    fn next_tracked_deadline(&self, rests_from: Option<Instant>) -> Option<Instant> {
+        let earliest = match self.watermarks.is_steered() {
+            true => self.watermarks.wakes(rests_from),
+            false => self.watermarks.earliest_real(),
+        };
+        earliest.into_iter().chain(self.leases.first_end()).min()
     }
 }
 

@@ -7,6 +7,7 @@ use core::num::NonZeroU64;
 use weir_units::{BytesPerSec, IosPerSec, clip};
 
 use super::request::Direction;
+use super::time::Instant;
 
 /// What is counted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -199,6 +200,16 @@ pub struct Limits {
     pub peak: PerDimension,
     /// Which limiter enforces them.
     pub limiter: LimiterKind,
+}
+
+/// End of limits that are set for a time only; see [`crate::Change::LeaseLimits`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Lease {
+    /// The instant at which they end.
+    pub until: Instant,
+    /// The limits from then on.
+    pub then: Limits,
 }
 
 impl Limits {

@@ -9,7 +9,7 @@ mod watermark;
 
 pub(crate) use limits::earned_in;
 pub use limits::{
-    Dimension, KernelProfile, LimiterKind, Limits, LimitsTextError, PerDimension, Resource,
+    Dimension, KernelProfile, Lease, LimiterKind, Limits, LimitsTextError, PerDimension, Resource,
     SliceProfile,
 };
 pub use priority::{LowLatency, PrioClass, Priority, PriorityClass, Weight, WeightError};

@@ -3,6 +3,7 @@
 #[path = "../../../model/tests/cases/mod.rs"]
 mod cases;
 mod instalments;
+mod leases;
 mod order;
 mod used_up;
 mod world;

@@ -113,6 +113,19 @@ impl Load {
         }
     }
 
+    /// Lets the second tenant have 2,000 reads a second for 30 ms, and 50 after that.
+    pub fn lease(&mut self) {
+        let [limits, then] = [2000, 50].map(|riops| Limits {
+            max: PerDimension::NONE.with(Dimension::Riops, riops),
+            ..Limits::default()
+        });
+        let cgroup = self.engine.find_cgroup(&Path::parse("/tenants/t1").unwrap()).unwrap();
+        let now = Instant::from_nanos(self.now_ns);
+        let until = now.plus_nanos(30_000_000);
+        let change = Change::LeaseLimits { cgroup, limits, until, then };
+        self.engine.reconfigure(now, change).unwrap();
+    }
+
     /// Limits the root to `riops`.
     pub fn limit_all(&mut self, riops: u64) {
         let max = PerDimension::NONE.with(Dimension::Riops, riops);
