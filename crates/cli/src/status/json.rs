@@ -36,6 +36,7 @@ pub(crate) fn document(
         "generation": after.generation,
         "listeners": after.listeners,
         "sandbox": after.sandbox,
+        "recording": after.recording,
         "devices": devices,
         "exports": after.exports,
     }))

@@ -6,6 +6,7 @@ mod cgroup;
 mod json;
 mod limits;
 mod rates;
+mod recording;
 mod sandbox;
 mod selection;
 mod show;

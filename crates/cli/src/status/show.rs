@@ -11,6 +11,7 @@ use super::binding;
 use super::cgroup::{details, is_worth_a_line, table};
 use super::json::earlier;
 use super::rates::{Interval, utilisation_percent};
+use super::recording;
 use super::sandbox;
 use super::selection::Selection;
 use super::writeback;
@@ -76,11 +77,14 @@ fn text(before: &Status, after: &Status, look: Look, detail: Detail) -> String {
         let _ = writeln!(text, "{failed} times a connection could not be accepted: see the log\n");
     }
     text += &parts.join("\n");
-    if let Some(line) = sandbox::line(&after.sandbox).filter(|_| detail == Detail::All) {
+    let recording = after.recording.as_ref().and_then(recording::line);
+    let sandbox = sandbox::line(&after.sandbox).filter(|_| detail == Detail::All);
+    let lines: Vec<String> = recording.into_iter().chain(sandbox).collect();
+    if !lines.is_empty() {
         text.push('\n');
-        for line in wrap(&line, look.width, 2) {
-            let _ = writeln!(text, "{line}");
-        }
+    }
+    for line in lines.iter().flat_map(|line| wrap(line, look.width, 2)) {
+        let _ = writeln!(text, "{line}");
     }
     text
 }
