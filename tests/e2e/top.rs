@@ -96,10 +96,62 @@ fn the_noisy_one_of_twenty_tenants_is_found_and_held_with_keys() {
     assert!(after.is_some_and(|limits| limits.contains("riops=500")));
     screen.shows("of 500/s");
 
+    screen.press(&["x"]);
+    let exports = screen.shows("EXPORT ");
+    assert!(exports.contains("20 exports"), "{exports}");
+    screen.eventually("the noisy export first", |picture| {
+        let rows = picture.lines().skip_while(|line| !line.starts_with("EXPORT"));
+        rows.skip(1).next().is_some_and(|row| row.starts_with("t13 "))
+    });
+    assert_eq!(screen.text().lines().find(|line| line.chars().count() > 80), None);
+    screen.press(&["x"]);
+    screen.shows("CGROUP ");
+
     screen.press(&["q"]);
     screen.shows("ended 0");
     assert!(!screen.is_taken());
     drop(load);
+    server.stop();
+}
+
+/// fio's report on one export beside what `weir top` says while fio reads.
+#[test]
+fn rates_are_those_of_fio() {
+    let Some(fio) = peer("fio") else { return };
+    let place = Place::new();
+    let server = twenty_tenants(&place);
+    let uri = server.uris().iter().find(|uri| uri.contains("t13")).expect("its export");
+    let job = Command::new(fio.program())
+        .args(["--output-format=json", "--ioengine=nbd", "--rw=randread", "--bs=4k", "--size=16m"])
+        .args(["--iodepth=8", "--time_based", "--runtime=8", "--name=t13", "--uri", uri])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("fio can be started");
+    // Its burst is over.
+    eventually("fio reads", || server.status().cgroup(NOISY).number("read_ios") > 8000);
+    let ran = server.ask("top", &["--once", "--json", "--interval", "2s"]);
+    let top: serde_json::Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    let output = job.wait_with_output().expect("fio ends");
+    let output = String::from_utf8_lossy(&output.stdout);
+    let json = &output[output.find('{').expect("fio prints JSON")..];
+    let report: serde_json::Value = serde_json::from_str(json).expect("fio prints JSON");
+    let iops = report["jobs"][0]["read"]["iops"].as_f64().expect("a rate");
+    let cgroups = top["devices"][0]["cgroups"].as_array().expect("cgroups");
+    let of_cgroup = cgroups.iter().find(|cgroup| cgroup["cgroup"] == NOISY).expect("it is there");
+    let exports = top["exports"].as_array().expect("exports");
+    let of_export = exports.iter().find(|export| export["export"] == "t13").expect("it is there");
+    for rate in [
+        &of_cgroup["rates"]["completed_ios_per_sec"],
+        &of_cgroup["rates"]["read_ios_per_sec"],
+        &of_export["rates"]["answered_ios_per_sec"],
+    ] {
+        let rate = rate.as_f64().expect("a rate");
+        assert!((rate / iops - 1.0).abs() < 0.1, "{rate}, and fio says {iops}");
+    }
+    let inside = of_export["rates"]["inside_mean"].as_f64().expect("a number");
+    assert!((6.0..8.5).contains(&inside), "{inside} of 8 inside");
     server.stop();
 }
 

@@ -3,11 +3,12 @@
 use serde_json::{Value, json};
 use weir_server::status::{DeviceStatus, Status};
 
+use super::exports::ExportRates;
 use super::rates::{Interval, seconds, utilisation_percent};
 use super::selection::Selection;
 use crate::failure::Failure;
 
-/// The second reading, with the differences to the first added to each device and cgroup.
+/// The second reading, with the differences to the first added to each device, cgroup and export.
 pub(crate) fn document(
     before: &Status,
     after: &Status,
@@ -30,6 +31,12 @@ pub(crate) fn document(
         value["cgroups"] = Value::Array(cgroups);
         devices.push(value);
     }
+    let mut exports = Vec::new();
+    for (export, rates) in after.exports.iter().zip(ExportRates::all(before, after)) {
+        let mut value = serde_json::to_value(export).map_err(fail)?;
+        value["rates"] = serde_json::to_value(rates).map_err(fail)?;
+        exports.push(value);
+    }
     Ok(json!({
         "version": after.version,
         "uptime_secs": after.uptime_secs,
@@ -38,7 +45,7 @@ pub(crate) fn document(
         "sandbox": after.sandbox,
         "recording": after.recording,
         "devices": devices,
-        "exports": after.exports,
+        "exports": exports,
     }))
 }
 

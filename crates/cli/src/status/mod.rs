@@ -3,6 +3,7 @@
 mod bfq;
 mod binding;
 mod cgroup;
+mod exports;
 mod json;
 mod limits;
 mod rates;
@@ -22,6 +23,7 @@ use weir_units::Nanos;
 
 pub(crate) use self::binding::sentence as limits_hold_because;
 pub(crate) use self::cgroup::{human, slower};
+pub(crate) use self::exports::ExportRates;
 pub(crate) use self::json::{document, earlier};
 pub(crate) use self::limits::{LimitUse, multiplier, parsed, rate, rounded, uses, watermark};
 pub(crate) use self::rates::{CgroupRates, Interval, utilisation_percent};

@@ -50,6 +50,7 @@ impl State {
                 self.is_flat = !self.is_flat;
                 self.list();
             }
+            KeyCode::Char('x') => self.switch(),
             KeyCode::Char('/') => {
                 self.mode = Mode::Filter(super::input::Input::new(&self.filter));
             }

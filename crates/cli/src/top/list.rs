@@ -1,15 +1,21 @@
-//! List of the chosen device's cgroups: its order, what is folded and filtered, and the place in it.
+//! List of the chosen device's cgroups or exports: its order, what is folded and filtered, and the place in it.
 
 use super::reading::View;
 use super::state::State;
 
 impl State {
-    /// Lists the cgroups of the chosen device anew. O(n log n).
+    /// Lists the cgroups or exports of the chosen device anew. O(n log n).
     pub(super) fn list(&mut self) {
         let Some(view) = self.view() else {
             self.listed.clear();
             return;
         };
+        if self.has_exports {
+            let mut listed = view.exports(self.sort, self.is_reversed);
+            let filter = self.filter.to_lowercase();
+            listed.retain(|&index| view.export(index).0.export.to_lowercase().contains(&filter));
+            return self.keep(listed);
+        }
         let device = &view.status.device;
         let is_open = |index: usize| {
             let is_folded =
@@ -31,14 +37,33 @@ impl State {
                 if self.is_reversed { order.reverse() } else { order }
             });
         }
-        let place = self
-            .chosen_path
-            .as_ref()
-            .and_then(|path| listed.iter().position(|&index| view.cgroup(index).cgroup == *path));
-        let cursor = place.unwrap_or(self.cursor).min(listed.len().saturating_sub(1));
-        self.cursor = cursor;
+        self.keep(listed);
+    }
+
+    /// Takes a list; what was chosen stays so, if it is there.
+    fn keep(&mut self, listed: Vec<usize>) {
+        let chosen = self.chosen_name.as_deref();
+        let is_chosen = |&index: &usize| self.name_at(index) == chosen;
+        let place = chosen.and_then(|_| listed.iter().position(is_chosen));
+        self.cursor = place.unwrap_or(self.cursor).min(listed.len().saturating_sub(1));
         self.listed = listed;
         self.scroll();
+    }
+
+    /// Path of a cgroup of the chosen device, or the name of an export, by its place in the reading.
+    fn name_at(&self, index: usize) -> Option<&str> {
+        let view = self.view()?;
+        Some(match self.has_exports {
+            true => &view.export(index).0.export,
+            false => &view.cgroup(index).cgroup,
+        })
+    }
+
+    /// Lists exports instead of cgroups, or the other way round.
+    pub(super) fn switch(&mut self) {
+        self.has_exports = !self.has_exports;
+        (self.chosen_name, self.cursor) = (None, 0);
+        self.list();
     }
 
     /// Whether each cgroup is what the filter asks for, or, in a tree, above one that is.
@@ -58,8 +83,8 @@ impl State {
     /// Goes to a place in the list.
     pub(super) fn go(&mut self, to: usize) {
         self.cursor = to.min(self.listed.len().saturating_sub(1));
-        let path = |view: View<'_>| Some(view.cgroup(self.chosen()?).cgroup.clone());
-        self.chosen_path = self.view().and_then(path);
+        let place = self.listed.get(self.cursor).copied();
+        self.chosen_name = place.and_then(|place| self.name_at(place)).map(str::to_owned);
         self.scroll();
     }
 
@@ -73,6 +98,9 @@ impl State {
 
     /// Folds or unfolds the chosen cgroup.
     pub(super) fn fold(&mut self, fold: bool) {
+        if self.has_exports {
+            return;
+        }
         let Some((view, index)) = self.view().zip(self.chosen()) else { return };
         let key = (view.status.device.clone(), view.cgroup(index).cgroup.clone());
         let is_leaf = view.found.tree.children(index).is_empty();
@@ -91,6 +119,9 @@ impl State {
 
     /// Folds all but the root, or unfolds all if anything is folded.
     pub(super) fn fold_all(&mut self) {
+        if self.has_exports {
+            return;
+        }
         if !self.folded.is_empty() {
             self.folded.clear();
         } else if let Some(view) = self.view() {

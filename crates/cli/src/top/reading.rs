@@ -1,10 +1,10 @@
 //! Reading: two statuses of a server, compared.
 
-use weir_server::status::{CgroupStatus, DeviceStatus, Status, WatermarkStatus};
+use weir_server::status::{CgroupStatus, DeviceStatus, ExportStatus, Status, WatermarkStatus};
 
 use crate::status::{
-    CgroupRates, Interval, LimitUse, SortKey, Tree, earlier, limits_hold_because, multiplier, uses,
-    utilisation_percent, watermark,
+    CgroupRates, ExportRates, Interval, LimitUse, SortKey, Tree, earlier, limits_hold_because,
+    multiplier, uses, utilisation_percent, watermark,
 };
 
 /// All that one picture shows.
@@ -13,6 +13,8 @@ pub(super) struct Reading {
     pub(super) status: Status,
     /// One for each device of `status`.
     pub(super) devices: Vec<DeviceReading>,
+    /// One for each export of `status`.
+    pub(super) exports: Vec<ExportRates>,
 }
 
 /// What `status` does not have of a device.
@@ -40,17 +42,20 @@ impl Reading {
             }
         });
         let devices = devices.collect();
-        Reading { status: after, devices }
+        let exports = ExportRates::all(before, &after);
+        Reading { devices, exports, status: after }
     }
 
     /// A device, and what was found out about it.
     pub(super) fn device(&self, index: usize) -> Option<View<'_>> {
-        Some(View { status: self.status.devices.get(index)?, found: self.devices.get(index)? })
+        let (status, found) = (self.status.devices.get(index)?, self.devices.get(index)?);
+        Some(View { status, found, reading: self })
     }
 
     /// All of them.
     pub(super) fn views(&self) -> impl Iterator<Item = View<'_>> {
-        self.status.devices.iter().zip(&self.devices).map(|(status, found)| View { status, found })
+        let devices = self.status.devices.iter().zip(&self.devices);
+        devices.map(|(status, found)| View { status, found, reading: self })
     }
 }
 
@@ -59,6 +64,7 @@ impl Reading {
 pub(super) struct View<'r> {
     pub(super) status: &'r DeviceStatus,
     pub(super) found: &'r DeviceReading,
+    reading: &'r Reading,
 }
 
 impl<'r> View<'r> {
@@ -68,6 +74,39 @@ impl<'r> View<'r> {
 
     pub(super) fn rates(&self, index: usize) -> &'r CgroupRates {
         &self.found.rates[index]
+    }
+
+    /// An export, by its place in the reading.
+    pub(super) fn export(&self, index: usize) -> (&'r ExportStatus, &'r ExportRates) {
+        (&self.reading.status.exports[index], &self.reading.exports[index])
+    }
+
+    /// The exports of this device by their places in the reading, the largest first. Nothing of an export is held or
+    /// shared: by these keys they are in the order of their bytes. O(n log n).
+    pub(super) fn exports(&self, sort: SortKey, reversed: bool) -> Vec<usize> {
+        let all = self.reading.status.exports.iter().enumerate();
+        let of_device = all.filter(|(_, export)| export.device == self.status.device);
+        let mut places: Vec<usize> = of_device.map(|(place, _)| place).collect();
+        let value = |place: usize| {
+            let (export, rates) = self.export(place);
+            let latency = &export.latency;
+            match sort {
+                SortKey::Path => 0.0,
+                SortKey::Read => rates.read_bytes_per_sec as f64,
+                SortKey::Write => rates.write_bytes_per_sec as f64,
+                SortKey::Iops => rates.answered_ios_per_sec,
+                SortKey::P99 => latency.read.recent.p99_ns.max(latency.write.recent.p99_ns) as f64,
+                SortKey::Share | SortKey::Held => {
+                    rates.read_bytes_per_sec as f64 + rates.write_bytes_per_sec as f64
+                }
+            }
+        };
+        places.sort_by(|&one, &other| {
+            let by_name = || self.export(one).0.export.cmp(&self.export(other).0.export);
+            let order = value(other).total_cmp(&value(one)).then_with(by_name);
+            if reversed { order.reverse() } else { order }
+        });
+        places
     }
 
     pub(super) fn place(&self, path: &str) -> Option<usize> {

@@ -1,8 +1,8 @@
 //! A server for tests: two devices, a noisy tenant among others.
 
 use weir_server::status::{
-    CgroupStatus, DeviceStatus, Latency, LatencyByDirection, LimitWait, PerDimension, Percentiles,
-    Status, WaitStatus, WatermarkStatus,
+    CgroupStatus, DeviceStatus, ExportStatus, Latency, LatencyByDirection, LimitWait, PerDimension,
+    Percentiles, Status, WaitStatus, WatermarkStatus,
 };
 
 use super::reading::Reading;
@@ -46,6 +46,22 @@ fn cgroup(path: &str, riops: u64, io_max: Option<&str>, seconds: u64) -> CgroupS
             ..WaitStatus::default()
         },
         ..CgroupStatus::default()
+    }
+}
+
+/// An export of `store` with the reads of a cgroup, each inside for 2.12 ms.
+fn export(name: &str, cgroup: &str, riops: u64, seconds: u64) -> ExportStatus {
+    let of = self::cgroup(cgroup, riops, None, seconds);
+    ExportStatus {
+        export: name.into(),
+        device: "store".into(),
+        cgroup: cgroup.into(),
+        connections: u32::from(riops > 0),
+        read_ios: of.read_ios,
+        read_bytes: of.read_bytes,
+        inside_ns: 2_120_000 * of.read_ios,
+        latency: of.latency,
+        ..ExportStatus::default()
     }
 }
 
@@ -93,7 +109,11 @@ pub(super) fn status(seconds: u64) -> Status {
         listeners: Default::default(),
         sandbox: Default::default(),
         recording: None,
-        exports: Vec::new(),
+        exports: vec![
+            export("db", "/vms/db", 10, seconds),
+            export("noisy", "/vms/noisy", NOISY_RIOPS, seconds),
+            ExportStatus { device: "spare".into(), ..export("unused", "/", 0, seconds) },
+        ],
         devices: vec![store, spare],
     }
 }

@@ -78,14 +78,17 @@ pub(super) struct State {
     pub(super) is_reversed: bool,
     /// Whether cgroups are listed without their tree.
     pub(super) is_flat: bool,
+    /// Whether exports are listed instead of cgroups.
+    pub(super) has_exports: bool,
     pub(super) filter: String,
     /// Device and path of cgroups whose children are not listed.
     pub(super) folded: HashSet<(String, String)>,
-    /// Cgroups of the chosen device that are listed, by their place in the reading.
+    /// Cgroups or exports of the chosen device that are listed, by their place in the reading.
     pub(super) listed: Vec<usize>,
-    /// Place in `listed` of the chosen cgroup.
+    /// Place in `listed` of the chosen one.
     pub(super) cursor: usize,
-    pub(super) chosen_path: Option<String>,
+    /// Its path, or the name of the export.
+    pub(super) chosen_name: Option<String>,
     /// Place in `listed` of the first one in the picture.
     pub(super) first: usize,
     /// Columns and rows.
@@ -113,11 +116,12 @@ impl State {
             sort: options.sort,
             is_reversed: false,
             is_flat: false,
+            has_exports: false,
             filter: String::new(),
             folded: HashSet::new(),
             listed: Vec::new(),
             cursor: 0,
-            chosen_path: None,
+            chosen_name: None,
             first: 0,
             size,
             message: Vec::new(),
@@ -133,9 +137,16 @@ impl State {
         self.reading.as_ref()?.device(self.device)
     }
 
-    /// The chosen cgroup, by its place in the reading.
+    /// The chosen cgroup, by its place in the reading; that of the chosen export.
     pub(super) fn chosen(&self) -> Option<usize> {
-        self.listed.get(self.cursor).copied()
+        let place = self.listed.get(self.cursor).copied()?;
+        match self.has_exports {
+            true => {
+                let view = self.view()?;
+                view.place(&view.export(place).0.cgroup)
+            }
+            false => Some(place),
+        }
     }
 
     /// What the line that is being typed will do.

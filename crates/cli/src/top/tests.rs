@@ -82,9 +82,38 @@ CGROUP            READ WRITE  IOPS LIMIT               P50    P99 WAITS FOR
  reads   p50 1.20ms, p99 5.98ms, p99.9 8.10ms, max 12.0ms in the last seconds
  waited  for riops of /vms/noisy 1.90 ms (94 %), the device 120 us (6 %)
 
-q quit  ? help  e limits  w weight  s sort  / filter  space freeze  Tab device
+q quit  ? help  e limits  w weight  x exports  s sort  / filter  space freeze
 ";
     assert_eq!(picture(&state(80, 24)), expected);
+}
+
+#[test]
+fn exports_are_listed_instead_of_cgroups() {
+    let mut state = state(80, 18);
+    type_in(&mut state, "x");
+    let expected = "\
+Weir top  0.1.0   2 exports   by share
+";
+    let shown = picture(&state);
+    assert!(shown.starts_with(expected), "{shown}");
+    let rows = "\
+EXPORT    CONN DEPTH  READ WRITE  IOPS  R P50  R P99  W P50  W P99 WAITS FOR
+noisy        1  12.7 23.4M     - 6.00k 1.20ms 5.98ms      -      - its own riops
+db           1   0.0 40.0K     -    10 1.20ms 5.98ms      -      - the device
+";
+    assert!(shown.contains(rows), "{shown}");
+    // Limits are changed of the cgroup behind it.
+    type_in(&mut state, "/db");
+    press(&mut state, KeyCode::Enter);
+    type_in(&mut state, "e");
+    assert!(picture(&state).contains("\n/vms/db io.max riops=200"), "{}", picture(&state));
+    press(&mut state, KeyCode::Esc);
+    press(&mut state, KeyCode::Esc);
+    press(&mut state, KeyCode::Left);
+    type_in(&mut state, "*jx");
+    assert_eq!(listed(&state), ">/ /vms /vms/noisy /vms/db /batch /idle");
+    type_in(&mut state, "x2");
+    assert!(picture(&state).contains("unused"), "{}", picture(&state));
 }
 
 #[test]
@@ -137,6 +166,10 @@ CGROUP            READ WRITE  IOPS LIMIT               P50    P99 WAITS FOR
   ▾ vms          23.5M     - 6.01k riops  ▇▇▇·  67% 1.20ms 5.98ms riops …/noisy
       noisy      23.4M     - 6.00k riops  ▇▇▇▇ 100% 1.20ms 5.98ms its own riops
 and 3 that do less
+
+EXPORT    CONN DEPTH  READ WRITE  IOPS  R P50  R P99  W P50  W P99 WAITS FOR
+noisy        1  12.7 23.4M     - 6.00k 1.20ms 5.98ms      -      - its own riops
+db           1   0.0 40.0K     -    10 1.20ms 5.98ms      -      - the device
 
 spare:
 CGROUP            READ WRITE  IOPS LIMIT               P50    P99 WAITS FOR

@@ -32,6 +32,9 @@ pub struct ExportStatus {
     pub other_ios: u64,
     /// Of all of these, those answered with an error.
     pub failed_ios: u64,
+    /// Times of all of these, summed, in nanoseconds, as `latency` has them.
+    #[serde(default)]
+    pub inside_ns: u64,
     /// From the arrival of a request's head until its reply goes to the socket.
     #[serde(default)]
     pub latency: LatencyByDirection,

@@ -109,6 +109,7 @@ impl ExportCounters {
             discard_bytes: of(Count::DiscardBytes),
             other_ios: of(Count::OtherIos),
             failed_ios: of(Count::FailedIos),
+            inside_ns: times.iter().map(Histogram::sum_ns).sum(),
             latency: LatencyByDirection { read: latency(0), write: latency(1) },
             ..ExportStatus::default()
         }

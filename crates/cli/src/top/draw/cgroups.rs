@@ -159,7 +159,7 @@ fn limit(state: &State, view: View<'_>, index: usize) -> [Span<'static>; 3] {
 }
 
 /// What requests waited for longest, in `width` columns.
-fn cause(view: View<'_>, index: usize, width: usize) -> String {
+pub(super) fn cause(view: View<'_>, index: usize, width: usize) -> String {
     let rates = view.rates(index);
     let Some(cause) = rates.waited_for.first() else {
         let is_held = rates.throttled_ios_per_sec > 0.0;

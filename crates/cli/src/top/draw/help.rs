@@ -11,7 +11,8 @@ const TEXT: &str = " ↑ ↓ k j PgUp PgDn g G   another cgroup        Tab  1 to
  ← →  fold, unfold       * all                 t   without the tree
  s    sort by the next column                  r   the other way round
  /    only cgroups with this in their path     Esc all of them
- space  the picture stands still, or goes on   q   quit
+ x    exports, or cgroups again                space  stand still, or go on
+ q    quit
 
  e    change limits      w  its weight         :   any setting of `weir set`
       Before Enter it says what the change will do; the server may refuse it.
@@ -24,8 +25,8 @@ const TEXT: &str = " ↑ ↓ k j PgUp PgDn g G   another cgroup        Tab  1 to
              now: the limit as written times the watermark's factor
  P50 P99     latency in the last seconds, of reads or writes: the slower ones
  WAITS FOR   what requests waited for longest
- A cgroup's share is its part of the bytes, or of the time by the device's
- model. Marks: ▾ there is more below, ▸ folded, ▼ sorted by this column.";
+ DEPTH       of an export: requests inside at once, on average
+ Marks: ▾ there is more below, ▸ folded, ▼ sorted by this column.";
 
 /// Draws it over the picture below the title.
 pub(super) fn draw(buffer: &mut Buffer, area: Rect, theme: Theme) {

@@ -3,6 +3,7 @@
 mod cgroups;
 mod details;
 mod devices;
+mod exports;
 mod help;
 
 use ratatui::Frame;
@@ -16,6 +17,7 @@ use super::input::Input;
 use super::reading::View;
 use super::state::{Mode, State};
 use super::theme::Theme;
+use crate::status::SortKey;
 
 /// Draws the state on the whole terminal, and puts the cursor where something is typed.
 pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
@@ -49,11 +51,16 @@ fn picture(state: &State) -> Vec<Line<'static>> {
     let odd = state.odd_lines().into_iter().take(layout.odd);
     lines.extend(odd.map(|text| Line::styled(text, theme.warning())));
     let columns = Columns::of(width);
-    lines.push(columns.head(state));
+    let of_exports = exports::Columns::of(width);
+    lines.push(if state.has_exports { of_exports.head(state) } else { columns.head(state) });
     let shown = state.listed.iter().enumerate().skip(state.first).take(layout.list);
     if let Some(view) = state.view() {
         for (place, &index) in shown {
-            lines.push(columns.row(state, view, index, place == state.cursor));
+            let is_chosen = place == state.cursor;
+            lines.push(match state.has_exports {
+                true => of_exports.row(state, view, index, is_chosen),
+                false => columns.row(state, view, index, is_chosen),
+            });
         }
     }
     let list_end = layout.list_at + layout.list;
@@ -77,6 +84,10 @@ fn picture(state: &State) -> Vec<Line<'static>> {
 fn nothing(state: &State) -> String {
     match &state.reading {
         None => "waiting for a second reading".into(),
+        Some(_) if state.has_exports && !state.filter.is_empty() => {
+            format!("no export of this device has {:?} in its name", state.filter)
+        }
+        Some(_) if state.has_exports => "no exports of this device".into(),
         Some(_) if !state.filter.is_empty() => {
             format!("no cgroup has {:?} in its path", state.filter)
         }
@@ -88,9 +99,12 @@ fn title(state: &State) -> Line<'static> {
     let theme = state.theme();
     let mut spans = vec![Span::styled("Weir top", theme.heading())];
     if let Some((reading, view)) = state.reading.as_ref().zip(state.view()) {
-        let count = view.status.cgroups.len().saturating_sub(1);
         let version = &reading.status.version;
-        let mut text = format!("  {version}   {count} cgroups");
+        let counted = match state.has_exports {
+            true => format!("{} exports", view.exports(SortKey::Path, false).len()),
+            false => format!("{} cgroups", view.status.cgroups.len().saturating_sub(1)),
+        };
+        let mut text = format!("  {version}   {counted}");
         if !state.filter.is_empty() {
             text += &format!(", those with {:?}", state.filter);
         }
@@ -126,7 +140,7 @@ fn foot(state: &State) -> Line<'static> {
     }
 }
 
-const KEYS: &str = "q quit  ? help  e limits  w weight  s sort  / filter  space freeze  Tab device";
+const KEYS: &str = "q quit  ? help  e limits  w weight  x exports  s sort  / filter  space freeze";
 
 fn prompt(cgroup: &str) -> String {
     format!("{} ", super::figures::cut(cgroup, 30))
@@ -179,7 +193,7 @@ impl State {
     }
 }
 
-/// All devices and the `most` busiest cgroups of each that are used, as plain text, `width` columns wide.
+/// All devices and the `most` busiest cgroups and exports of each that are used, as plain text, `width` columns wide.
 pub(super) fn text(state: &State, width: usize, most: usize) -> String {
     let Some(reading) = &state.reading else { return String::new() };
     let theme = state.theme();
@@ -202,6 +216,22 @@ pub(super) fn text(state: &State, width: usize, most: usize) -> String {
         match all - listed.len() {
             0 => {}
             more => lines.push(Line::from(format!("and {more} that do less"))),
+        }
+        let mut listed = view.exports(state.sort, false);
+        let all = listed.len();
+        listed.retain(|&index| {
+            let (export, rates) = view.export(index);
+            rates.answered_ios_per_sec > 0.0 || export.connections > 0
+        });
+        listed.truncate(most);
+        if !listed.is_empty() {
+            let columns = exports::Columns::of(width);
+            lines.extend([Line::default(), columns.head(state)]);
+            lines.extend(listed.iter().map(|&index| columns.row(state, view, index, false)));
+            match all - listed.len() {
+                0 => {}
+                more => lines.push(Line::from(format!("and {more} exports that do less"))),
+            }
         }
     }
     plain(&lines)
