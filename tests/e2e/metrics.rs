@@ -178,6 +178,22 @@ fn the_listener_of_metrics_has_nothing_else() {
         let text = curl.run(&["-sSf", &url]);
         assert_eq!(promtool.run_with(&["check", "metrics"], &text), "", "it complains");
     }
+    // Beside the control socket there is another one.
+    let socket = place.socket("nbd.metrics.sock").display().to_string();
+    for (path, status) in [("/metrics", "200"), ("/v1/status", "404")] {
+        let url = format!("http://weir{path}");
+        let said = curl.run(&[
+            "-sS",
+            "--unix-socket",
+            &socket,
+            "-o",
+            "/dev/null",
+            "-w",
+            "%{http_code}",
+            &url,
+        ]);
+        assert_eq!(said, status, "{path}");
+    }
     server.stop();
 }
 

@@ -1,5 +1,7 @@
 //! Sockets that the starter of a server has bound, as sd_listen_fds(3) describes them.
 
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 
 use weir_tests::nbd::Client;
@@ -94,7 +96,7 @@ fn systemd_starts_a_server_with_the_first_client() {
 fn sockets_are_told_apart_by_their_names() {
     let Some(_) = peer("python3") else { return };
     let place = Place::new();
-    let names = ["weir.socket", "nbd", "control", "control-read"];
+    let names = ["weir.socket", "nbd", "control", "control-read", "metrics"];
     let sockets = names.map(|name| place.socket(name));
     let given =
         names.iter().zip(&sockets).map(|(name, path)| format!("{name}=stream={}", plain(path)));
@@ -107,7 +109,7 @@ fn sockets_are_told_apart_by_their_names() {
         .spawn()
         .expect("it is there");
     eventually("both serve NBD", || {
-        let mut streams = sockets[..2].iter().map(std::os::unix::net::UnixStream::connect);
+        let mut streams = sockets[..2].iter().map(UnixStream::connect);
         streams.all(|stream| stream.is_ok_and(|stream| Client::open(stream, "").is_ok()))
     });
     let ask = |socket: &std::path::Path, words: &[&str]| {
@@ -118,6 +120,12 @@ fn sockets_are_told_apart_by_their_names() {
     assert!(ask(&sockets[2], &["set", "/main", "io.max", "riops=7"]));
     assert!(ask(&sockets[3], &["status", "--format", "json", "--interval", "10ms"]));
     assert!(!ask(&sockets[3], &["set", "/main", "io.max", "riops=8"]), "it only reads");
+    let mut metrics = UnixStream::connect(&sockets[4]).expect("it is served");
+    let request = b"GET /metrics HTTP/1.1\r\nHost: weir\r\nConnection: close\r\n\r\n";
+    metrics.write_all(request).expect("it is taken");
+    let mut answer = String::new();
+    metrics.read_to_string(&mut answer).expect("it is answered");
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("weir_device_up"), "{answer}");
     let pid = rustix::process::Pid::from_child(&server);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it is there");
     assert!(weir_tests::wait(&mut server).is_some_and(|status| status.success()));
@@ -131,7 +139,7 @@ fn what_cannot_be_served_is_refused() {
         ("nbd", "datagram", "not a stream socket"),
         ("nbd", "pipe", "not a stream socket"),
         ("nbd", "bound", "does not listen"),
-        ("web", "stream", "known are nbd, control and control-read"),
+        ("web", "stream", "known are nbd, control, control-read and metrics"),
         ("control2", "stream", "not known what it is to serve"),
     ]
     .into_iter()

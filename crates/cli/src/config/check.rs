@@ -131,6 +131,8 @@ fn valid(config: &Config, certificates: Vec<String>) -> Value {
         "control": config.server.control,
         "tls": config.server.tls.name(),
         "control_listen": config.server.control_listen,
+        "metrics": config.server.metrics,
+        "metrics_listen": config.server.metrics_listen,
         "max_connections": config.server.max_connections,
         "max_connections_per_client": config.server.max_connections_per_client,
         "max_cgroups": config.server.max_cgroups,
@@ -209,6 +211,12 @@ fn summary(config: &Config) -> String {
             count => format!("{count} tokens"),
         };
         text.push_str(&format!("control API over TLS on {}, for {tokens}\n", control.join(", ")));
+    }
+    let addresses = config.server.metrics_listen.iter().map(ToString::to_string);
+    let metrics = config.server.metrics.iter().map(|path| path.display().to_string());
+    let metrics: Vec<String> = metrics.chain(addresses).collect();
+    if !metrics.is_empty() {
+        text.push_str(&format!("metrics on {}\n", metrics.join(", ")));
     }
     text
 }

@@ -3,6 +3,7 @@
 //! Such a socket serves NBD, unless its name in `LISTEN_FDNAMES` says otherwise. What cannot be served is refused: to leave it
 //! out would let its clients wait for ever.
 
+use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 
@@ -17,6 +18,7 @@ use crate::failure::Failure;
 const NBD: [&str; 3] = ["nbd", "unknown", ""];
 const CONTROL: &str = "control";
 const CONTROL_READ: &str = "control-read";
+const METRICS: &str = "metrics";
 
 /// The sockets, by what they are to serve.
 #[derive(Debug, Default)]
@@ -24,6 +26,8 @@ pub(super) struct Inherited {
     pub(super) nbd: Vec<Listener>,
     pub(super) control: Option<UnixListener>,
     pub(super) control_read: Option<UnixListener>,
+    pub(super) metrics: Option<UnixListener>,
+    pub(super) metrics_listen: Vec<TcpListener>,
 }
 
 impl Inherited {
@@ -53,7 +57,11 @@ impl Inherited {
                 (CONTROL_READ, Listener::Unix(socket)) if inherited.control_read.is_none() => {
                     inherited.control_read = Some(socket);
                 }
-                (CONTROL | CONTROL_READ, Listener::Unix(_)) => {
+                (METRICS, Listener::Unix(socket)) if inherited.metrics.is_none() => {
+                    inherited.metrics = Some(socket);
+                }
+                (METRICS, Listener::Tcp(socket)) => inherited.metrics_listen.push(socket),
+                (CONTROL | CONTROL_READ | METRICS, Listener::Unix(_)) => {
                     return Err(fail("there is one already".to_owned())
                         .hint("give one socket of this name".to_owned()));
                 }
@@ -63,9 +71,13 @@ impl Inherited {
                     return Err(fail("the control API is served on Unix sockets here".to_owned())
                         .hint(hint));
                 }
+                (METRICS, _) => {
+                    let hint = "give a Unix or TCP socket".to_owned();
+                    return Err(fail("metrics are not served on vsock".to_owned()).hint(hint));
+                }
                 _ => {
                     let hint = format!(
-                        "known are nbd, {CONTROL} and {CONTROL_READ}: FileDescriptorName= of a socket unit, --fdname= of systemd-socket-activate"
+                        "known are nbd, {CONTROL}, {CONTROL_READ} and {METRICS}: FileDescriptorName= of a socket unit, --fdname= of systemd-socket-activate"
                     );
                     return Err(fail("it is not known what it is to serve".to_owned()).hint(hint));
                 }

@@ -46,8 +46,8 @@ end, and, where it set WATCHDOG_USEC, that the threads of all devices turn. A
 disk that hangs does not keep them from that.
 
 Sockets of LISTEN_FDS, as of systemd or of `nbdinfo [ weir serve disk.img ]`,
-serve NBD; LISTEN_FDNAMES may call them control and control-read. They have no
-URI on standard output.
+serve NBD; LISTEN_FDNAMES may call them control, control-read and metrics. They
+have no URI on standard output.
 
 With --single it serves the client that is its standard input, a socket, as a
 program has it that starts servers on socket pairs: in Python
@@ -65,7 +65,8 @@ Sockets that are not named are in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/weir, or
 it, and NAME.control.sock for `weir set`, after the image's name; for a
 configuration, nbd.sock and control.sock. Beside the latter,
 NAME.control-read.sock, or control-read.sock, is for `weir status` and
-monitoring, and changes nothing.
+monitoring, and changes nothing. NAME.metrics.sock, or metrics.sock, is for
+metrics, beside any control socket.
 
 Exit status: 0 ended as asked, every request finished; 1 failed, or requests
 were cut at the end; 2 wrong usage or configuration.";
@@ -306,7 +307,7 @@ struct Control {
     read: Option<PathBuf>,
     /// Of the one for metrics, if it is named.
     metrics: Option<PathBuf>,
-    /// A default path: if another server has it, a path beside it will do. The other two are beside it unless they are
-    /// named.
+    /// A default path: if another server has it, a path beside it will do. The one that only reads is beside it unless it is
+    /// named; that for metrics is so in any case.
     may_move: bool,
 }

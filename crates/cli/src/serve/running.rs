@@ -42,10 +42,12 @@ pub(super) fn serve(
         // First of all, so that a signal during the start is not lost.
         let mut signals = Signals::with_hangup()?;
         let terminal = Terminal::of_this_process();
-        let Inherited { nbd, control: given, control_read: given_read } = inherited;
-        let sockets = bind(control, &config.server, (given, given_read))?;
+        let Inherited { nbd, control: changing, control_read, metrics, metrics_listen } = inherited;
+        let given = Given { changing, reading: control_read, metrics };
+        let sockets = bind(control, &config.server, given)?;
         let listeners = listen(&config.server.control_listen, "control_listen")?;
-        let metrics_listeners = listen(&config.server.metrics_listen, "metrics_listen")?;
+        let mut metrics_listeners = listen(&config.server.metrics_listen, "metrics_listen")?;
+        metrics_listeners.extend(metrics_listen);
         let mut allowed = Allowed::new(config);
         if let Some(files) = &files {
             allowed = allowed.with_files(files.main(), config);
@@ -211,13 +213,19 @@ async fn failed(running: &Running) {
     }
 }
 
-/// The control sockets: the one that takes changes, those that only read and that are for metrics if there are to be any; none
-/// without `control`.
-/// Those that are `given` are not bound.
+/// Control sockets that the starter of this process has bound.
+struct Given {
+    changing: Option<UnixListener>,
+    reading: Option<UnixListener>,
+    metrics: Option<UnixListener>,
+}
+
+/// The control sockets: the one that takes changes, one that only reads if there is to be one, and one for metrics; none
+/// without `control`. Those that are `given` are not bound.
 fn bind(
     control: Option<&Control>,
     server: &ServerConfig,
-    given: (Option<UnixListener>, Option<UnixListener>),
+    given: Given,
 ) -> Result<Vec<ControlSocket>, Failure> {
     let group = |name: &Option<String>, key: &str| -> Result<Option<u32>, Failure> {
         let id = name.as_deref().map(group_id).transpose();
@@ -238,7 +246,7 @@ fn bind(
         Failure::failed(format!("control socket: {error}")).hint(hint)
     };
     let Some(control) = control else { return Ok(Vec::new()) };
-    let first = match given.0 {
+    let first = match given.changing {
         Some(listener) => ControlSocket::given(listener, Access::Change),
         None => {
             let mut bound = changing(&control.path);
@@ -258,18 +266,20 @@ fn bind(
     };
     let metrics = match (&control.metrics, first.file()) {
         (Some(path), _) => Some(path.clone()),
-        (None, Some(file)) if control.may_move => Some(beside(file.path(), METRICS)),
-        _ => None,
+        // A collector finds it, whatever the control socket is called.
+        (None, file) => file.map(|file| beside(file.path(), METRICS)),
     };
     let mut sockets = vec![first];
-    if let Some(listener) = given.1 {
+    if let Some(listener) = given.reading {
         sockets.push(ControlSocket::given(listener, Access::Read));
     } else if let Some(path) = read {
         let mode = server.control_read_mode;
         let reading = ControlSocket::bind(&path, Access::Read, mode, group_of_reading);
         sockets.push(reading.map_err(|error| fail(error, "control_read"))?);
     }
-    if let Some(path) = metrics {
+    if let Some(listener) = given.metrics {
+        sockets.push(ControlSocket::given(listener, Access::Read).of_metrics());
+    } else if let Some(path) = metrics {
         let mode = server.metrics_mode;
         let group = group(&server.metrics_group, "metrics_group")?;
         let socket = ControlSocket::bind(&path, Access::Read, mode, group);
@@ -297,11 +307,13 @@ fn addresses(listeners: &[TcpListener]) -> Option<String> {
     addresses.map(|address| address.to_string()).reduce(|a, b| format!("{a} {b}"))
 }
 
-/// As `disk.control-read.sock` beside `disk.control.sock`.
+/// As `disk.metrics.sock` beside `disk.control.sock`, or beside `disk.sock`.
 fn beside(path: &Path, end: &str) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let stem = name.strip_suffix(CONTROL).unwrap_or(&name);
-    path.with_file_name(format!("{stem}{end}"))
+    match (name.strip_suffix(CONTROL), name.strip_suffix(".sock")) {
+        (Some(stem), _) => path.with_file_name(format!("{stem}{end}")),
+        (None, stem) => path.with_file_name(format!("{}.{end}", stem.unwrap_or(&name))),
+    }
 }
 
 /// `disk.2.control.sock` beside `disk.control.sock`.

@@ -51,6 +51,7 @@ fn what_is_served_over_tls_is_summed_up() {
     let place = Place::new("good-tls");
     certify(&place);
     let tls = "[server]\nlisten = \"127.0.0.1:10809\"\ntls = \"required\"\ncontrol_listen = \"127.0.0.1:10810\"\n\
+               metrics = \"/run/weir/m.sock\"\nmetrics_listen = \"127.0.0.1:9810\"\n\
                [tls]\ncertificate = \"server.crt\"\nkey = \"server.key\"\n\
                [device.disk0]\npath = \"memory:1M\"\n[export.\"\"]\ndevice = \"disk0\"\ncgroup = \"/\"\n";
     let token = format!("[token.panel]\nsha256 = {:?}\naccess = \"read\"\n", "0a".repeat(32));
@@ -58,7 +59,8 @@ fn what_is_served_over_tls_is_summed_up() {
     let (status, out, err) = place.run(&["config", "check", &file]);
     assert_eq!((status, err.as_str()), (0, ""));
     let expected = "\nlistens on 127.0.0.1:10809; TLS required on TCP\n\
-                    control API over TLS on 127.0.0.1:10810, for 1 token\n";
+                    control API over TLS on 127.0.0.1:10810, for 1 token\n\
+                    metrics on /run/weir/m.sock, 127.0.0.1:9810\n";
     assert!(out.ends_with(expected), "{out}");
 }
 

@@ -64,11 +64,15 @@ impl View {
                 wait_ns,
             });
         }
-        cgroups.sort_by(|one, other| {
-            Reverse(one.own_ios()).cmp(&Reverse(other.own_ios())).then(one.path.cmp(&other.path))
-        });
+        busiest_first(&mut cgroups);
         cgroups
     }
+}
+
+fn busiest_first(cgroups: &mut [CgroupMetrics]) {
+    cgroups.sort_by(|one, other| {
+        Reverse(one.own_ios()).cmp(&Reverse(other.own_ios())).then(one.path.cmp(&other.path))
+    });
 }
 
 /// Waits by cause. Which ancestor is in the status; here it would make a series for each pair.
@@ -80,4 +84,30 @@ fn waits(own: &Sums, cgroup: CgroupId) -> Vec<(&'static str, u64)> {
     };
     let of_limits = [("own_limit", sum(true)), ("other_limit", sum(false))];
     of_limits.into_iter().chain(waits_beside_limits(own).beside_limits()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cgroups_are_ordered_by_their_own_operations_then_by_path() {
+        let cgroup = |(path, reads, discards): (&str, u64, u64)| {
+            let mut own = Sums::default();
+            (own.counters.read.ios, own.counters.discard.ios) = (reads, discards);
+            CgroupMetrics {
+                path: path.into(),
+                limits: Limits::default(),
+                watermark: None,
+                own,
+                all: Sums::default(),
+                wait_ns: Vec::new(),
+            }
+        };
+        let cgroups = [("/b", 5, 0), ("/idle", 0, 0), ("/c", 0, 9), ("/a", 3, 2)];
+        let mut cgroups: Vec<CgroupMetrics> = cgroups.map(cgroup).into();
+        busiest_first(&mut cgroups);
+        let paths: Vec<&str> = cgroups.iter().map(|cgroup| cgroup.path.as_str()).collect();
+        assert_eq!(paths, ["/c", "/a", "/b", "/idle"]);
+    }
 }

@@ -104,3 +104,114 @@ fn writeback(families: &mut Families, status: &WritebackStatus, labels: &Labels)
     families.seconds(Name::WritebackWait, labels, status.wait_ns);
     families.seconds(Name::WritebackFlushWait, labels, status.flush_wait_ns);
 }
+
+#[cfg(test)]
+mod tests {
+    use weir_engine::{Limits, PerDimension};
+
+    use super::*;
+    use crate::control::metrics::{DeviceMetrics, ServerMetrics, encode};
+    use crate::status::{CacheStatus, WatermarkStatus};
+
+    fn cgroup(path: String, reads: u64) -> CgroupMetrics {
+        let mut own = Sums::default();
+        own.counters.read.ios = reads;
+        CgroupMetrics {
+            path,
+            limits: Limits::default(),
+            watermark: None,
+            own,
+            all: Sums::default(),
+            wait_ns: Vec::new(),
+        }
+    }
+
+    fn text(device: DeviceStatus, cgroups: Vec<CgroupMetrics>) -> String {
+        let device = DeviceStatus { device: "disk".into(), ..device };
+        let devices = vec![(true, device, DeviceMetrics { cgroups })];
+        encode(&ServerMetrics { devices, ..ServerMetrics::default() }, None).1
+    }
+
+    #[track_caller]
+    fn has(text: &str, line: &str) {
+        assert!(text.lines().any(|found| found == line), "{line} is not in:\n{text}");
+    }
+
+    /// Of more than are shown those that did least are left out; what is shown is in the order of paths.
+    #[test]
+    fn a_thousand_cgroups_are_shown_the_busiest_ones() {
+        let busiest_first = (0..1200).map(|place| cgroup(format!("/{place:04}"), 5000 - place));
+        let mut cgroups: Vec<CgroupMetrics> = busiest_first.collect();
+        // The busiest of all, with a path behind all others.
+        cgroups.insert(0, cgroup("/z".into(), 9000));
+        let text = text(DeviceStatus::default(), cgroups);
+        has(&text, "weir_device_cgroups_omitted{device=\"disk\"} 201.0");
+        let reads =
+            |line: &&str| line.starts_with("weir_cgroup_ios_total") && line.contains("op=\"read\"");
+        let shown: Vec<&str> = text.lines().filter(reads).collect();
+        assert_eq!(shown.len(), 1000);
+        let path = |line: &str| line.split("cgroup=\"").nth(1).map(|rest| rest[..5].to_owned());
+        assert_eq!(path(shown[0]).as_deref(), Some("/0000"));
+        assert_eq!(path(shown[998]).as_deref(), Some("/0998"));
+        assert!(shown[999].contains("cgroup=\"/z\""), "{}", shown[999]);
+    }
+
+    #[test]
+    fn limits_are_told_as_they_were_set_and_as_they_hold() {
+        let mark = |watermark: &str, multiplier, lifted| WatermarkStatus {
+            watermark: watermark.into(),
+            watermark_percent: 90,
+            cgroups: 1,
+            multiplier,
+            lifted,
+        };
+        let gate = "90 mode=gate";
+        let watermarks = [("90", 2.5, false), (gate, 1.0, true)].map(|(watermark, by, lifted)| {
+            let parsed = weir_text::parse_watermark(watermark).expect("a watermark");
+            (parsed, mark(&weir_text::print_watermark(parsed), by, lifted))
+        });
+        let limited = |path: &str, watermark| {
+            let max = PerDimension::NONE.with(Dimension::Riops, 200);
+            let limits = Limits { max, ..Limits::default() };
+            CgroupMetrics { limits, watermark, ..cgroup(path.into(), 1) }
+        };
+        let cgroups = vec![
+            limited("/fixed", None),
+            limited("/gated", Some(watermarks[1].0)),
+            limited("/lent", Some(watermarks[0].0)),
+        ];
+        let device = DeviceStatus {
+            watermarks: watermarks.map(|(_, status)| status).into(),
+            ..DeviceStatus::default()
+        };
+        let text = text(device, cgroups);
+        for (path, holds) in [("/fixed", "200.0"), ("/gated", "+Inf"), ("/lent", "500.0")] {
+            let labels = format!("{{device=\"disk\",cgroup=\"{path}\",limit=\"riops\"}}");
+            has(&text, &format!("weir_cgroup_limit{labels} 200.0"));
+            has(&text, &format!("weir_cgroup_effective_limit{labels} {holds}"));
+        }
+    }
+
+    #[test]
+    fn a_cache_has_families_and_a_device_without_has_none() {
+        let mut writer = cgroup("/vm".into(), 0);
+        let stats = &mut writer.own.writeback;
+        (stats.dirty_bytes, stats.taken_ios, stats.waits, stats.wait_ns) = (4096, 7, 2, 3_000_000);
+        (stats.flush_waits, stats.flush_wait_ns) = (5, 500_000_000);
+        let cache = Some(CacheStatus { size_bytes: 1 << 20, dirty_bytes: 4096 });
+        let told = text(DeviceStatus { cache, ..DeviceStatus::default() }, vec![writer]);
+        has(&told, "weir_cache_size_bytes{device=\"disk\"} 1048576.0");
+        for line in [
+            "weir_cgroup_dirty_bytes{device=\"disk\",cgroup=\"/vm\"} 4096.0",
+            "weir_writeback_taken_total{device=\"disk\",cgroup=\"/vm\"} 7",
+            "weir_writeback_waits_total{device=\"disk\",cgroup=\"/vm\"} 2",
+            "weir_writeback_wait_seconds_total{device=\"disk\",cgroup=\"/vm\"} 0.003",
+            "weir_writeback_flush_waits_total{device=\"disk\",cgroup=\"/vm\"} 5",
+            "weir_writeback_flush_wait_seconds_total{device=\"disk\",cgroup=\"/vm\"} 0.5",
+        ] {
+            has(&told, line);
+        }
+        let told = text(DeviceStatus::default(), vec![cgroup("/vm".into(), 0)]);
+        assert!(!told.contains("writeback") && !told.contains("dirty"), "{told}");
+    }
+}
