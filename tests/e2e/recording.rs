@@ -1,4 +1,4 @@
-//! Recordings: read by DuckDB and Polars, replayed decision for decision, whole after a kill.
+//! Recordings: read by DuckDB, Polars and pandas, replayed decision for decision, whole after a kill.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -44,6 +44,17 @@ rows = frame.group_by('cgroup').agg(
   polars.col('latency_ns').quantile(0.99).alias('p99'))
 print(json.dumps({row['cgroup']: {'iops': row['count'] * 1e9 / row['ns'], 'p99': row['p99']}
                   for row in rows.iter_rows(named=True)}))
+";
+
+const PANDAS: &str = "
+import glob, json, pandas, sys
+frame = pandas.concat(pandas.read_parquet(name) for name in glob.glob(sys.argv[1] + '/*.parquet'))
+frame = frame[(frame.event == 'completed') & (frame.op == 'read') & (frame.length == 4096)]
+found = {}
+for cgroup, rows in frame.groupby('cgroup'):
+  seconds = (rows.time.max() - rows.time.min()).total_seconds()
+  found[cgroup] = {'iops': len(rows) / seconds, 'p99': float(rows.latency_ns.quantile(0.99))}
+print(json.dumps(found))
 ";
 
 /// Reads of both tenants at once, for so many seconds; fio's JSON.
@@ -105,7 +116,9 @@ fn a_recording_has_what_fio_has_seen_and_is_replayed_decision_for_decision() {
         .map(|path| fs::metadata(path).expect("it is there").len())
         .sum();
     assert!(bytes <= 20 * requests + closed_files(&directory).len() as u64 * 16_384, "{bytes}");
-    for (package, script) in [("duckdb==2.0.1", DUCKDB), ("polars==2.1.0", POLARS)] {
+    for (package, script) in
+        [("duckdb==2.0.1", DUCKDB), ("polars==2.1.0", POLARS), ("pandas[parquet]==3.1.1", PANDAS)]
+    {
         let Some(python) = pypi(package, "python") else { continue };
         let printed = python.run(&["-c", script, directory.to_str().expect("plain")]);
         let found: Value = serde_json::from_str(&printed).expect("it prints JSON");
