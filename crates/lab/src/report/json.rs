@@ -120,6 +120,7 @@ fn cgroup(cgroup: &CgroupResults, elapsed_ns: u64, whole_ns: u64) -> Value {
         "device_share_percent": percent(counters.blame.device_ns, whole_ns),
         "wait": wait(cgroup),
         "waited_for": waited_for(cgroup),
+        "latency_by_cause": super::waits::json(cgroup),
         "read_series": series(&cgroup.read_series, "bytes"),
         "write_series": series(&cgroup.write_series, "bytes"),
         "read_ios_series": series(&cgroup.read_ios_series, "ios"),

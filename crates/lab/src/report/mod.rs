@@ -14,6 +14,7 @@ mod html;
 mod json;
 mod notes;
 mod table;
+mod waits;
 
 pub use columns::{unbroken, wrap};
 pub use compare::{Comparison, compare};

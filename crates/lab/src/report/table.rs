@@ -29,6 +29,8 @@ pub fn table(results: &Results, width: usize) -> String {
     }
     if !results.cgroups.is_empty() {
         parts.push(cgroups(results, width));
+        let waits = super::waits::table(results, width);
+        parts.extend((!waits.is_empty()).then_some(waits));
     }
     parts.push(disk(results, width));
     if let Some(bfq) = &results.bfq {

@@ -7,12 +7,14 @@ mod latency_series;
 mod latency_target;
 mod series;
 mod steadiness;
+mod waits;
 
 pub use latency::Latency;
 pub use latency_series::{COLUMNS_MAX, LatencySeries};
 pub use latency_target::LatencyTargetResult;
 pub use series::{POINTS_MAX, Series};
 pub use steadiness::Steadiness;
+pub use waits::CauseLatency;
 
 use weir_engine::Limits;
 use weir_engine::settings::BfqSettings;
@@ -207,6 +209,8 @@ pub struct CgroupResults {
     pub limit_waits: Vec<LimitWaits>,
     /// From submission to the engine to completion, of it and all below.
     pub latency: Latency,
+    /// Single waits, by cause and direction, those that there were.
+    pub latency_by_cause: Vec<CauseLatency>,
     /// Bytes read over time; empty for cgroups beyond the first 64.
     pub read_series: Series,
     /// Bytes written, as `read_series`.

@@ -9,8 +9,8 @@ use weir_fio::stream::Access;
 use super::flights::Flight;
 use super::process::Process;
 use crate::results::{
-    BfqResults, CgroupResults, Changed, DeviceResults, Latency, LatencySeries, LimitWaits, Results,
-    Row, RowSeries, Series, Steadiness, Transfers,
+    BfqResults, CauseLatency, CgroupResults, Changed, DeviceResults, Latency, LatencySeries,
+    LimitWaits, Results, Row, RowSeries, Series, Steadiness, Transfers,
 };
 
 /// Cgroups, and rows, with a series of bytes over time; more lines would be unreadable.
@@ -335,6 +335,10 @@ fn cgroups(engine: &Engine, records: Vec<CgroupRecord>) -> Vec<CgroupResults> {
             counters: entry.counters.clone(),
             bfq: entry.bfq,
             latency: Latency::default(),
+            latency_by_cause: engine
+                .latencies(entry.cgroup)
+                .map(|latencies| CauseLatency::all(&latencies))
+                .unwrap_or_default(),
             read_series: Series::default(),
             write_series: Series::default(),
             read_ios_series: Series::default(),

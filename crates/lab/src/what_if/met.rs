@@ -1,4 +1,4 @@
-//! What tried requests meet.
+//! Latencies that tried requests meet.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use weir_engine::settings::{KernelProfile, SliceProfile};
-use weir_engine::stats::{BfqCgroupStats, Blame, Counters, Moved};
-use weir_engine::{Dimension, LimiterKind, Limits, PerDimension};
+use weir_engine::stats::{BfqCgroupStats, Blame, Counters, Moved, WaitCause};
+use weir_engine::{Dimension, Direction, LimiterKind, Limits, PerDimension};
 use weir_fio::{LatencyTarget, SteadyRate, SteadyState};
 use weir_lab::results::{
-    CgroupResults, Changed, DeviceResults, Latency, LatencySeries, LatencyTargetResult, LimitWaits,
-    Results, Row, Series, Steadiness, Transfers,
+    CauseLatency, CgroupResults, Changed, DeviceResults, Latency, LatencySeries,
+    LatencyTargetResult, LimitWaits, Results, Row, Series, Steadiness, Transfers,
 };
 
 const MS: u64 = 1_000_000;
@@ -67,6 +67,7 @@ pub(crate) fn cgroup(path: &str, limits: PerDimension) -> CgroupResults {
         bfq: BfqCgroupStats::default(),
         limit_waits: Vec::new(),
         latency: Latency::default(),
+        latency_by_cause: Vec::new(),
         read_series: Series::default(),
         write_series: Series::default(),
         read_ios_series: Series::default(),
@@ -134,6 +135,20 @@ pub(crate) fn tenants(seed: u64, slow: u64) -> Results {
     db.counters.other_ios = 12;
     db.counters.throttled = [0, 0, 1_210, 0, 0, 0];
     db.counters.blame = blame([3_100 * MS, 120 * MS, 0, 640 * MS]);
+    let wait = |cause, direction, ios, typical_ns| CauseLatency {
+        cause,
+        direction,
+        ios,
+        p50_ns: typical_ns,
+        p99_ns: 3 * typical_ns,
+        p99_9_ns: 4 * typical_ns,
+        max_ns: 5 * typical_ns,
+    };
+    db.latency_by_cause = vec![
+        wait(WaitCause::OwnLimit, Direction::Read, 1210, 7 * MS * slow),
+        wait(WaitCause::Device, Direction::Read, 1500, 2 * MS * slow),
+        wait(WaitCause::Device, Direction::Write, 400, 2 * MS * slow),
+    ];
     db.limit_waits = vec![waits("/vms/db", Dimension::Riops, 9_000 * MS * slow)];
     db.latency = latency(seed, 1_912, 6 * MS * slow);
     db.read_series = series(seed + 1, 1_500 * 4096, 0, 10_000);

@@ -294,3 +294,17 @@ fn limits_that_no_job_meets_are_noted() {
     assert_eq!(run(ONE_MS, &[("max", "/web riops=100")], jobs).notes, [note]);
     assert_eq!(run(ONE_MS, &[("max", "riops=100")], jobs).notes, [""; 0]);
 }
+
+/// Ten reads at once, of which a burst of one goes and the others follow each other by 10 ms.
+#[test]
+fn single_waits_are_told_by_cause() {
+    let jobs = at_once("j", "t", 10, "4k");
+    let results = limited("pace", &["/t riops=100"], &jobs);
+    for path in ["/t", "/"] {
+        let waits = &cgroup(&results, path).latency_by_cause;
+        let found: Vec<_> = waits.iter().map(|wait| (wait.cause.key(), wait.ios)).collect();
+        assert_eq!(found, [("own_limit", 9), ("device", 10)], "{path}");
+        assert_eq!(waits[0].max_ns, 90 * MS);
+        assert!(waits[0].p50_ns.abs_diff(50 * MS) <= 4 * MS, "{} ns", waits[0].p50_ns);
+    }
+}
