@@ -48,6 +48,7 @@ mod nbdinfo_json;
 mod nbdinfo_list;
 mod nbdinfo_map;
 mod page;
+mod newcomer;
 mod qemu_img_convert;
 mod qemu_img_map;
 mod qemu_io_patterns;

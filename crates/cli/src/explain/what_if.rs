@@ -1,4 +1,4 @@
-//! What-if figures: proposed settings on the requests of the last recorded minute, in virtual time.
+//! Simulation of proposed settings on the requests of the last recorded minute, in virtual time.
 
 use std::path::Path;
 
