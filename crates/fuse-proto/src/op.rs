@@ -37,7 +37,7 @@ pub struct SetAttr {
 }
 
 impl SetAttr {
-    /// The flags of the message, for those who make one.
+    /// The flags of the message, for code that makes one.
     pub fn flags(&self) -> SetAttrFlags {
         let mut flags = SetAttrFlags::empty();
         flags.set(SetAttrFlags::FH, self.handle.is_some());

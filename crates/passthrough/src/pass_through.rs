@@ -23,7 +23,7 @@ pub fn needs() -> InitFlags {
     InitFlags::ATOMIC_O_TRUNC | InitFlags::DONT_MASK | InitFlags::BIG_WRITES
 }
 
-/// What this file system wants of the kernel. Never the write-back cache: it hides who writes.
+/// What this file system wants of the kernel. Never the write-back cache: it hides which process writes.
 pub fn wishes() -> Wishes {
     let flags = InitFlags::ASYNC_READ
         | InitFlags::ASYNC_DIO

@@ -70,7 +70,7 @@ impl FileHandle {
         if result < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the kernel has just opened it for this call, so that nobody else owns it. A descriptor is an int.
+        // SAFETY: the kernel has just opened it for this call, so that nothing else owns it. A descriptor is an int.
         Ok(unsafe { OwnedFd::from_raw_fd(result as RawFd) })
     }
 }

@@ -11,7 +11,7 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 /// # Errors
 /// `ENOMEM`, or `EPERM` where a sandbox forbids the call.
 pub fn unshare_umask() -> io::Result<()> {
-    // SAFETY: only a table of descriptors must not be taken away from those who use it, and this is not about that. No safe
+    // SAFETY: only a table of descriptors must not be taken from threads that use it, and this is not about that. No safe
     // way: rustix has one function for all that can be unshared.
     Ok(unsafe { unshare_unsafe(UnshareFlags::FS) }?)
 }

@@ -47,7 +47,7 @@ pub fn open_thread(thread: u32) -> io::Result<OwnedFd> {
     if result < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just opened it for this call, so that nobody else owns it. A descriptor is an int.
+    // SAFETY: the kernel has just opened it for this call, so that nothing else owns it. A descriptor is an int.
     Ok(unsafe { OwnedFd::from_raw_fd(result as RawFd) })
 }
 

@@ -1,4 +1,4 @@
-//! What must hold for any bytes; the fuzz target runs the same.
+//! Checks that hold for any bytes; the fuzz target runs the same.
 
 #![allow(unreachable_pub, reason = "also a module of the fuzz targets")]
 
