@@ -277,10 +277,16 @@ impl Reader<'_, '_> {
     fn host_device(&mut self, node: Node<'_, '_>, cgroup: usize) -> Result<(), ImportError> {
         let at = self.lines.line(node);
         let path = child(node, "path").and_then(|path| path.text()).unwrap_or_default().trim();
+        let known = self.plan.devices.len();
         let device = self
             .plan
             .device_at(path, at)
             .map_err(|error| self.lines.exact(node).error(error.kind))?;
+        if device == known {
+            let text = "<blkiotune> limits what the machine does on this device of the host, whatever else is on it: \
+                        take its export out unless all of it is the machine's";
+            self.note_on_device(device, at, text.to_owned());
+        }
         for node in node.children().filter(Node::is_element) {
             let (name, at) = (node.tag_name().name(), self.lines.line(node));
             let rate = RATES.iter().find(|(rate, dimension)| *rate == name && !dimension.is_rw());

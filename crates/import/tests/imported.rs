@@ -108,6 +108,7 @@ fn limits_of_libvirt() {
     );
     let notes = notes(&text).join("\n");
     for part in [
+        "line 5: <blkiotune> limits what the machine does on this device of the host",
         "line 12: the image is qcow2",
         "line 24: <read_iops_later> is not known here",
         "line 33: disk vdc: its source is no file and no device",

@@ -33,7 +33,7 @@ pub(crate) struct Args {
     file: PathBuf,
     /// Format of the text; by default a guess
     #[arg(long, value_enum, value_name = "FORMAT")]
-    from: Option<From>,
+    from: Option<Origin>,
     /// Path of the cgroup, where the text names none
     #[arg(long, value_name = "PATH")]
     cgroup: Option<String>,
@@ -41,7 +41,7 @@ pub(crate) struct Args {
 
 /// [`Format`] on the command line.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum From {
+enum Origin {
     /// Domain XML: <iotune> of disks, and <blkiotune>
     Libvirt,
     /// Units, drop-ins, and what systemctl show and systemctl cat print
@@ -54,14 +54,14 @@ enum From {
     Cgroup,
 }
 
-impl From {
+impl Origin {
     fn format(self) -> Format {
         match self {
-            From::Libvirt => Format::Libvirt,
-            From::Systemd => Format::Systemd,
-            From::Docker => Format::Docker,
-            From::Compose => Format::Compose,
-            From::Cgroup => Format::Cgroup,
+            Origin::Libvirt => Format::Libvirt,
+            Origin::Systemd => Format::Systemd,
+            Origin::Docker => Format::Docker,
+            Origin::Compose => Format::Compose,
+            Origin::Cgroup => Format::Cgroup,
         }
     }
 }
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let text = read(&args.file, is_stdin)
         .map_err(|error| Failure::wrong(format!("cannot read {name}: {error}")))?;
     let file = args.file.to_str().filter(|_| !is_stdin);
-    let format = args.from.map(From::format).or_else(|| Format::guess(&text, file));
+    let format = args.from.map(Origin::format).or_else(|| Format::guess(&text, file));
     let Some(format) = format else {
         let hint = "--from names its format: libvirt, systemd, docker, compose or cgroup";
         return Err(Failure::wrong(format!("{name}: unknown format")).hint(hint.to_owned()));
