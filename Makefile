@@ -25,9 +25,9 @@ demo: build ## serve an emulated disk to two tenants and show how long they wait
 test: ## everything that must hold: format, lints, documentation, tests, fuzzing, licences
 	@tools/test
 
-test-guest: ## of the tests those with a guest: the kernel's NBD client, vhost-user-blk (part of make test)
+test-guest: ## of the tests those with a guest: the kernel's NBD client and limits, vhost-user-blk (part of make test)
 	@tools/packages test || [ $$? = 77 ]
-	cargo test --locked -p weir-tests --test e2e -- kernel_client:: vhost_user::
+	cargo test --locked -p weir-tests --test e2e -- kernel_client:: kernel_limits:: vhost_user::
 
 soak: ## the device thread in simulated worlds with faults: SEEDS of them from SEED on
 	@SEED="$(SEED)" SEEDS="$(SEEDS)" tools/soak

@@ -25,6 +25,7 @@ mod hostile_floods;
 mod hostile_memory;
 mod hostile_replies;
 mod kernel_client;
+mod kernel_limits;
 mod kill_and_restart;
 mod lab;
 mod libnbd_block_status;

@@ -184,6 +184,15 @@ impl Guest {
         self.arguments.extend(arguments.map(str::to_owned));
     }
 
+    /// Gives it what [`crate::CGROUPS`] makes a disk of.
+    ///
+    /// # Panics
+    /// When the kernel lacks the driver.
+    #[track_caller]
+    pub fn null_disk(&mut self) {
+        self.module("null_blk");
+    }
+
     /// Starts it, runs `script` in its `/run` with `sh -eu`, and waits for its end, which comes with the script's.
     ///
     /// # Panics
