@@ -56,11 +56,14 @@ impl PassThrough {
             Op::Create { name, flags, mode, umask, kills_suidgid } => {
                 worker.caller.kill_suidgid(kills_suidgid)?;
                 let mode = Mode::from_raw_mode(mode & 0o7777);
-                // Another may have made it meanwhile, unless this is to be the first.
-                let exclusive = OFlags::from_bits_retain(flags) & OFlags::EXCL;
-                let flags = inner_flags(flags) | OFlags::CREATE | OFlags::NOFOLLOW | exclusive;
+                let is_exclusive = OFlags::from_bits_retain(flags).contains(OFlags::EXCL);
+                let flags = inner_flags(flags) | OFlags::CREATE | OFlags::EXCL;
                 let make = || openat(&directory, name, flags, mode);
-                let file = worker.caller.create(request, umask, make)?;
+                let file = match worker.caller.create(request, umask, make) {
+                    // Made meanwhile, past the mount. The kernel looks it up then, and judges whether the caller may open it.
+                    Err(Errno::EXIST) if !is_exclusive => return Err(Errno::STALE),
+                    result => result?,
+                };
                 let (node, entry) = self.find_entry(&parent, &directory, name)?;
                 (node, entry, file)
             }
@@ -79,7 +82,7 @@ impl PassThrough {
             }
             _ => return Err(Errno::NOSYS),
         };
-        let opened = Opened { handle: self.files.insert(file, node), flags: FILE };
+        let opened = Opened { handle: self.files.insert(file, node, request.pid), flags: FILE };
         worker.reply.set(&reply::created(request.unique, &entry, &opened));
         Ok(())
     }
@@ -100,7 +103,8 @@ impl PassThrough {
             false => self.reopen(&descriptor, flags)?,
         };
         drop(descriptor);
-        let opened = Opened { handle: self.files.insert(file, node), flags: opened_flags };
+        let opened =
+            Opened { handle: self.files.insert(file, node, request.pid), flags: opened_flags };
         worker.reply.set(&reply::opened(request.unique, &opened));
         Ok(())
     }

@@ -15,6 +15,8 @@ use crate::node::{Node, lock};
 pub(crate) struct OpenFile {
     pub(crate) fd: OwnedFd,
     pub(crate) node: Arc<Node>,
+    /// Thread that opened it.
+    pub(crate) opener: u32,
     /// Of a directory.
     pub(crate) position: Mutex<Position>,
 }
@@ -26,9 +28,9 @@ pub(crate) struct OpenFiles {
 }
 
 impl OpenFiles {
-    /// A handle for an open file.
-    pub(crate) fn insert(&self, fd: OwnedFd, node: Arc<Node>) -> u64 {
-        let file = Arc::new(OpenFile { fd, node, position: Mutex::default() });
+    /// A handle for a file that the thread `opener` has opened.
+    pub(crate) fn insert(&self, fd: OwnedFd, node: Arc<Node>, opener: u32) -> u64 {
+        let file = Arc::new(OpenFile { fd, node, opener, position: Mutex::default() });
         file.node.opened(&file);
         lock(&self.table).insert(file) as u64
     }

@@ -20,14 +20,17 @@ use crate::open_files::OpenFiles;
 
 /// Features without which the file system would be wrong.
 pub fn needs() -> InitFlags {
-    InitFlags::ATOMIC_O_TRUNC | InitFlags::DONT_MASK | InitFlags::BIG_WRITES
+    InitFlags::DONT_MASK | InitFlags::BIG_WRITES
 }
 
-/// What this file system wants of the kernel. Never the write-back cache: it hides which process writes.
+/// What this file system wants of the kernel.
+///
+/// Not the write-back cache: with it writes have no process. Not asynchronous direct I/O: with it a program waits for its direct
+/// requests where no signal reaches it, and could not be killed while they wait. Not asynchronous reads: with them a program that
+/// handles an interrupt itself would wait for read-ahead first. Not truncation with opening: the kernel sends it before it has looked
+/// whether the file is a program that runs.
 pub fn wishes() -> Wishes {
-    let flags = InitFlags::ASYNC_READ
-        | InitFlags::ASYNC_DIO
-        | InitFlags::AUTO_INVAL_DATA
+    let flags = InitFlags::AUTO_INVAL_DATA
         | InitFlags::DO_READDIRPLUS
         | InitFlags::READDIRPLUS_AUTO
         | InitFlags::PARALLEL_DIROPS
@@ -82,6 +85,12 @@ impl PassThrough {
     /// Nodes that the kernel knows, and files that are open.
     pub fn size(&self) -> (usize, usize) {
         (self.nodes.len(), self.files.len())
+    }
+
+    /// Thread that opened a file, for requests that the kernel makes itself, such as write-back of a mapping. `None` for a
+    /// handle that was given back.
+    pub fn opener(&self, handle: u64) -> Option<u32> {
+        Some(self.files.get(handle).ok()?.opener)
     }
 
     /// Answers a request, and waits for the disk while it does. `None` for requests without a reply.

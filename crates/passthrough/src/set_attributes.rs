@@ -60,9 +60,16 @@ impl PassThrough {
             chownat(&file, c"", uid, gid, AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW)?;
         }
         if let Some(size) = set.size {
-            match set.handle {
-                Some(handle) => ftruncate(&self.files.get(handle)?.fd, size)?,
-                None => ftruncate(self.reopen(&file, OFlags::WRONLY | OFlags::CLOEXEC)?, size)?,
+            // One that is open for reading alone, with `O_TRUNC`, is no file to truncate by.
+            let by_handle = match set.handle {
+                Some(handle) => ftruncate(&self.files.get(handle)?.fd, size),
+                None => Err(Errno::INVAL),
+            };
+            match by_handle {
+                Err(Errno::INVAL | Errno::BADF) => {
+                    ftruncate(self.reopen(&file, OFlags::WRONLY | OFlags::CLOEXEC)?, size)?;
+                }
+                result => result?,
             }
         }
         if let Some(mode) = set.mode {
