@@ -74,7 +74,7 @@ impl Drop for Mounted {
     }
 }
 
-fn may_mount() -> bool {
+pub(crate) fn may_mount() -> bool {
     let fuse = File::options().read(true).write(true).open("/dev/fuse");
     match fuse {
         Ok(_) if geteuid().is_root() => true,

@@ -40,7 +40,7 @@ pub use guest::{Ended, Guest};
 pub use guest_cgroups::CGROUPS;
 pub use loop_device::LoopDevice;
 pub use patience::{PATIENCE, eventually};
-pub use peer::{Peer, peer, pypi, pypi_file, python, skip};
+pub use peer::{Peer, crates_io, peer, pypi, pypi_file, python, skip};
 pub use place::Place;
 pub use process::raise_open_files;
 pub use random::{Random, pattern};

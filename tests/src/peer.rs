@@ -115,6 +115,34 @@ fn installed(
     found
 }
 
+/// The program `name` of the package `package`, as `fsx@0.3.2`, of crates.io. It is built into `target/tools` first, where it is not
+/// there yet; `None` where it cannot be, as [`peer`].
+///
+/// # Panics
+/// As [`peer`].
+pub fn crates_io(package: &str, name: &str) -> Option<Peer> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _held = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/tools/crates").join(package);
+    let program = place.join("bin").join(name);
+    if !program.is_file() {
+        // Unoptimised: it is built more slowly than it ever runs here.
+        let installed = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+            .args(["install", "--debug", "--locked", "--quiet", "--root"])
+            .arg(&place)
+            .arg(package)
+            .env("CARGO_PROFILE_DEV_DEBUG", "0")
+            .env_remove("CARGO_TARGET_DIR")
+            .output()
+            .is_ok_and(|ran| ran.status.success());
+        if !installed || !program.is_file() {
+            missing(package);
+            return None;
+        }
+    }
+    Some(Peer { program, first: Vec::new() })
+}
+
 impl Peer {
     /// Its path.
     pub fn program(&self) -> &Path {

@@ -21,6 +21,7 @@ mod lab;
 mod limiter;
 mod log;
 mod man;
+mod mount;
 mod move_cgroup;
 mod output;
 mod page;
@@ -49,6 +50,8 @@ Examples:
   weir demo                              what a limit feels like; no root
   weir serve disk.img --max riops=500    an image under a limit; prints its URI
   weir serve weir.toml                   several devices, tenants and exports
+  weir run --max rbps=20M -- make        one command under limits; no root
+  weir mount /srv/home /home --max '/users/*: rbps=50M'
   weir status                            who waits for what
   weir top                               the same live, and limits changed
   weir explain /main                     what holds it, and what to change
@@ -93,6 +96,8 @@ enum Command {
     Config(config::Command),
     Calibrate(calibrate::Args),
     Replay(replay::Args),
+    Mount(mount::Args),
+    Run(mount::run_command::Args),
     Demo(demo::Args),
     /// Work with emulated disks
     #[command(subcommand)]
@@ -123,6 +128,8 @@ fn main() -> ExitCode {
         Command::Config(command) => config::run(&command),
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Mount(args) => mount::run(&args),
+        Command::Run(args) => mount::run_command::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Disk(command) => disk::run(command),
         Command::Lab(args) => lab::run(&args),

@@ -5,12 +5,12 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use tracing_subscriber::EnvFilter;
 use weir_disk::{Spec, SpecError};
 use weir_fuse::{MountError, MountOptions, MountedDisk, Unmounter};
 use weir_units::{Bytes, UnitError};
 
 use crate::failure::Failure;
+use crate::log;
 use crate::output;
 use crate::signals::{self, Signals};
 
@@ -73,7 +73,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         rustix::process::setsid()
             .map_err(|error| Failure::failed(format!("cannot leave the terminal: {error}")))?;
     }
-    log();
+    log::to_stderr("info");
     let options = MountOptions { name: args.name, memory_max };
     let runtime = signals::runtime()?;
     runtime.block_on(async {
@@ -186,17 +186,4 @@ fn refused(error: MountError) -> Failure {
         MountError::Name { .. } => Failure::wrong(error).hint(hint),
         _ => Failure::failed(error).hint(hint),
     }
-}
-
-fn log() {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        // Colours would take another crate.
-        .with_ansi(false)
-        .with_target(false)
-        // A log that cannot be written, to a full disk or a reader that is gone, is no reason to end.
-        .log_internal_errors(false)
-        .init();
 }

@@ -12,6 +12,20 @@ use weir_config::{LogFormat, LogLevel};
 use self::journal::Journal;
 use crate::failure::Failure;
 
+/// Writes the log of a command that is no server to standard error, from `level` on unless `RUST_LOG` says otherwise.
+pub(crate) fn to_stderr(level: &str) {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
+    fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        // Colours would take another crate.
+        .with_ansi(false)
+        .with_target(false)
+        // A log that cannot be written, to a full disk or a reader that is gone, is no reason to end.
+        .log_internal_errors(false)
+        .init();
+}
+
 /// `--log` and `--log-level`.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct LogArgs {
