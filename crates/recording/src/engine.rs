@@ -285,7 +285,7 @@ impl RecordedEngine {
         self.engine.reconfigure(now, change)?;
         if let Some(recorder) = &mut self.recorder {
             let now_ns = now.as_nanos();
-            recorder.push_rare(now_ns, Rare::Change { now_ns, change });
+            recorder.push_rare(now_ns, Rare::Change { now_ns, change: Box::new(change) });
         }
         Ok(())
     }

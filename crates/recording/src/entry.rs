@@ -94,7 +94,7 @@ pub(crate) enum Rare {
     },
     Change {
         now_ns: u64,
-        change: Change,
+        change: Box<Change>,
     },
     /// So many entries are missing here.
     Dropped {
