@@ -122,7 +122,7 @@ fn bin(ns: u64) -> usize {
         return 0;
     }
     let log = ns.ilog2();
-    let part = (ns - (1 << log)) * PARTS >> log;
+    let part = (ns >> (log - PARTS.ilog2())) % PARTS;
     (1 + (log - FIRST_LOG) as usize * PARTS as usize + part as usize).min(BINS - 1)
 }
 

@@ -105,6 +105,33 @@ fn the_page_has_what_the_table_has() {
 }
 
 #[test]
+fn latency_over_time_and_jobs_that_share_a_cgroup_are_drawn() {
+    let mut results = tenants(1, 1);
+    for cgroup in &mut results.cgroups {
+        (0..50).for_each(|ms| cgroup.latency_series.record(ms * 1_000_000, 300_000 + 1000 * ms));
+    }
+    let shared = results.rows[0].cgroup.clone();
+    for row in results.rows.iter_mut().take(2) {
+        row.cgroup = shared.clone();
+        row.series.read.add(5_000_000, 4096);
+        row.series.read_ios.add(5_000_000, 1);
+    }
+    let page = page("over-time", &[("one", &results)]);
+    let text = well_formed(&page);
+    for what in [
+        "Latency over time",
+        "Percentiles of all requests",
+        "p99 of each cgroup",
+        "How many requests took how long",
+        &format!("{} in {shared}", results.rows[0].name),
+        &format!("{} in {shared}", results.rows[1].name),
+    ] {
+        assert!(text.contains(&format!("\n{what}\n")), "{what}");
+    }
+    assert!(page.contains("class=\"cells\""), "the heat map has cells");
+}
+
+#[test]
 fn two_runs_have_their_ratios() {
     let text = well_formed(&html(&[("before", &tenants(1, 1)), ("after", &tenants(2, 2))]));
     for what in ["after against before", "2.04x", "8.80 ms \u{2192} 18.0 ms", "Reads, after"] {

@@ -6,7 +6,7 @@ use weir_units::Nanos;
 
 use super::axis::{Axis, Scale, Unit};
 use super::chart::{Chart, GREY_MAX, Legend, Line, rest};
-use super::palette::{COLOURS, Colour, Palette};
+use super::palette::{Colour, Palette};
 use super::utilisation::of_run;
 use crate::report::figures::{Labels, Line as Requests, lines};
 use crate::results::{Latency, Results, Row};
@@ -89,14 +89,13 @@ fn jobs<'r>(results: &'r Results, kind: &str, palette: &Palette) -> Vec<Times<'r
     let is_told_by_cgroup =
         used.iter().all(|(row, _)| row.cgroup != "/" && seen.insert(row.cgroup.as_str()));
     let labels = Labels::of(results);
-    let times = used.iter().enumerate().map(|(index, (row, line))| Times {
-        name: labels.label(row),
-        colour: match index {
-            _ if is_told_by_cgroup => palette.colour(&row.cgroup),
-            index if index < COLOURS => Colour::Own(index),
-            _ => Colour::Rest,
-        },
-        latency: line.latency,
+    let times = used.iter().map(|(row, line)| {
+        let name = labels.label(row);
+        let colour = match is_told_by_cgroup {
+            true => palette.colour(&row.cgroup),
+            false => palette.colour_of_job(&row.cgroup, &name),
+        };
+        Times { name, colour, latency: line.latency }
     });
     times.collect()
 }

@@ -81,7 +81,7 @@ mod tests {
         // A part of an interval is one with the interval before it.
         let points = per_second(&series, 3 * MS + MS / 2);
         assert_eq!(points.len(), 3);
-        assert_eq!(points[2], (3.5e6, 46_666.0));
+        assert_eq!(points[2], (3.5e6, 46_667.0));
     }
 
     #[test]

@@ -31,8 +31,8 @@ impl Colour {
 /// Colours of cgroups by path, in all runs of a page.
 pub(super) struct Palette {
     own: BTreeMap<String, usize>,
-    /// By cgroup and label, of jobs that are not alone in their cgroup.
-    jobs: BTreeMap<(String, String), usize>,
+    /// By cgroup and label, of jobs that are not alone in their cgroup; none where all are taken.
+    jobs: BTreeMap<(String, String), Option<usize>>,
 }
 
 impl Palette {
@@ -63,17 +63,20 @@ impl Palette {
         for (_, results) in runs {
             for (row, label) in jobs_that_share(results) {
                 let free = own.len() + jobs.len();
-                if free < COLOURS {
-                    jobs.entry((row.cgroup.clone(), label)).or_insert(free);
-                }
+                jobs.entry((row.cgroup.clone(), label)).or_insert((free < COLOURS).then_some(free));
             }
         }
         Palette { own, jobs }
     }
 
+    /// The colour of a job: its own where it shares its cgroup, else that of the cgroup.
     pub(super) fn colour_of_job(&self, cgroup: &str, label: &str) -> Colour {
         let key = (cgroup.to_owned(), label.to_owned());
-        self.jobs.get(&key).map_or(Colour::Rest, |&index| Colour::Own(index))
+        match self.jobs.get(&key) {
+            Some(Some(index)) => Colour::Own(*index),
+            Some(None) => Colour::Rest,
+            None => self.colour(cgroup),
+        }
     }
 
     pub(super) fn colour(&self, path: &str) -> Colour {

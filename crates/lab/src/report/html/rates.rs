@@ -175,7 +175,7 @@ fn drawn(results: &Results, what: What, palette: &Palette) -> Vec<Drawn> {
     };
     let shown = results.cgroups.iter().filter(|cgroup| {
         let is_told = is_told_by_a_child(results, cgroup, what)
-            || (has_jobs(cgroup) && limit(cgroup, what).is_none());
+            || (has_jobs(cgroup) && cgroup.path != "/" && limit(cgroup, what).is_none());
         !what.series(cgroup).is_empty() && !is_told
     });
     let of_cgroups = shown.map(|cgroup| Drawn {
