@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
@@ -12,6 +12,8 @@ use crate::{PATIENCE, Place, peer};
 #[derive(Debug)]
 pub struct Browser {
     driver: Child,
+    /// Held, so that the driver can write there.
+    _said: BufReader<ChildStdout>,
     port: u16,
     session: String,
 }
@@ -29,13 +31,13 @@ impl Browser {
             .stderr(Stdio::null())
             .spawn()
             .expect("the driver starts");
-        let said = BufReader::new(driver.stdout.take().expect("it is piped"));
-        let port = said
-            .lines()
-            .map_while(Result::ok)
-            .find_map(|line| line.split("on port ").nth(1)?.trim_end_matches('.').parse().ok())
+        let mut said = BufReader::new(driver.stdout.take().expect("it is piped"));
+        let started = said.by_ref().lines().map_while(Result::ok);
+        let port = started
+            .filter_map(|line| line.split("successfully on port ").nth(1).map(str::to_owned))
+            .find_map(|port| port.trim_end_matches('.').parse().ok())
             .expect("the driver says its port");
-        let mut browser = Browser { driver, port, session: String::new() };
+        let mut browser = Browser { driver, _said: said, port, session: String::new() };
         let profile = format!("--user-data-dir={}", place.file("profile").display());
         let arguments = [
             "--headless=new",
@@ -125,7 +127,8 @@ impl Browser {
 
     fn exchange(&self, method: &str, path: &str, body: &Value) -> std::io::Result<Vec<u8>> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        // The first start of a browser takes long on a busy machine.
+        stream.set_read_timeout(Some(2 * PATIENCE))?;
         let body = body.to_string();
         write!(
             stream,

@@ -89,7 +89,7 @@ class Chart {
   }
 
   // `lines`: name, colour, points, more (text), and limit (points, isAbout). The axes are of `timeAxis` and the others here.
-  draw({ lines, x, y, marks = [], say }) {
+  draw({ lines, x, y, marks = [] }) {
     this.drawn = { lines, x, y };
     for (const [name, { unit, kind, from, to }] of [["x", x], ["y", y]]) {
       this.figure.dataset[name] = `${unit} ${kind} ${from} ${to}`;
@@ -107,14 +107,15 @@ class Chart {
         class: `limit ${line.limit.isAbout ? "about" : "dashed"} ${line.colour}`, d: pathOf(line.limit.points, x, y),
       })));
     this.svg.dataset.drawn = Number(this.svg.dataset.drawn ?? 0) + 1;
-    this.svg.setAttribute("aria-label", `${this.title}. ${say ?? own.map((line) => `${line.name} ${line.more ?? ""}`).join("; ")}`);
+    const told = own.map((line) => `${line.name} ${line.more ?? ""}`);
+    this.svg.setAttribute("aria-label", `${this.caption.textContent}. ${told.join("; ")}`);
     for (const label of this.plot.querySelectorAll("span, .none")) label.remove();
     for (const [at, text] of y.ticks) append(this.plot, "span", "y", text).style.top = place(1 - at) / 10 + "%";
     for (const [at, text] of x.ticks) {
       append(this.plot, "span", "x", text).style.left = place(at) / 10 + "%";
     }
     if (!drawn.length) append(this.plot, "p", "none", "nothing in this time");
-    const entries = own.filter((line) => !line.isUnnamed).map((line) => h("li", { class: line.colour, "data-name": line.name },
+    const entries = own.map((line) => h("li", { class: line.colour, "data-name": line.name },
       h("i"), h("b", { text: line.name }), " ", h("small", { text: line.more ?? "" })));
     if (grey.length) entries.push(h("li", { class: "rest" }, h("i"), h("b", { text: `${grey.length} others` })));
     this.legend.replaceChildren(...entries);

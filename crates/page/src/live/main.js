@@ -74,7 +74,8 @@ const connect = () => {
     lastEvent = Date.now();
     isEnding = false;
     retry = 500;
-    if (samples.add(name, JSON.parse(event.data))) redraw();
+    // An hour has kept samples alone.
+    if (samples.add(name, JSON.parse(event.data)) && (name === "kept" || chosen.range === RECENT)) redraw();
     look();
   };
   source.addEventListener("sample", take("kept"));

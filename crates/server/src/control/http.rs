@@ -23,8 +23,8 @@ use super::change_rate::ChangeRate;
 use super::generation::IfMatch;
 use super::guard::Guard;
 use super::host::Target;
-use super::metrics_listener::MetricsListener;
 use super::operations::Control;
+use super::plain_listener::PlainListener;
 use super::refuse::Refused;
 use super::route::{Answer, Call, Method, Route};
 use super::routes::routes;
@@ -73,8 +73,8 @@ pub async fn serve<T: Target>(
     }
     let remote: Vec<TlsListener> =
         remote.into_iter().map(TlsListener::start).collect::<io::Result<_>>()?;
-    let metrics: Vec<MetricsListener> =
-        metrics.into_iter().map(MetricsListener::new).collect::<io::Result<_>>()?;
+    let metrics: Vec<PlainListener> =
+        metrics.into_iter().map(PlainListener::new).collect::<io::Result<_>>()?;
     let shared = Arc::new(Shared {
         control,
         guard,

@@ -21,7 +21,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 
 use super::client::Client;
-use super::metrics_listener::MetricsListener;
+use super::plain_listener::PlainListener;
 use super::token::{random_hex, sha256};
 
 /// Paths that are passed on.
@@ -59,7 +59,7 @@ impl PageProxy {
     ///
     /// When the runtime cannot take the socket.
     pub async fn serve(self) -> io::Result<()> {
-        let listener = MetricsListener::new(self.listener)?;
+        let listener = PlainListener::new(self.listener)?;
         let proxy = Arc::new(Passing {
             origin: Origin { port: self.address.port() },
             secret: sha256(&self.secret),

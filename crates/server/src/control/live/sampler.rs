@@ -72,7 +72,7 @@ struct Counts {
     completed: u64,
     modelled_ns: u64,
     /// In the order of [`crate::status::WaitStatus::beside_limits`].
-    wait_ns: Vec<u64>,
+    wait_ns: [u64; 11],
     limits: Vec<LimitWaited>,
 }
 
@@ -98,7 +98,7 @@ impl Counts {
             write: counters.write,
             completed: counters.completed,
             modelled_ns: counters.modelled_ns,
-            wait_ns: waits_beside_limits(sums).beside_limits().map(|(_, ns)| ns).to_vec(),
+            wait_ns: waits_beside_limits(sums).beside_limits().map(|(_, ns)| ns),
             limits: limits.map(|limit| (limit.cgroup, limit.wait_ns)).collect(),
         }
     }
@@ -108,7 +108,6 @@ impl Counts {
             bytes: now.bytes.saturating_sub(then.bytes),
             ios: now.ios.saturating_sub(then.ios),
         };
-        let waits = self.wait_ns.iter().enumerate();
         let limits = self.limits.iter().map(|limit| {
             let (cgroup, wait_ns) = limit;
             let then = before.limits.iter().find(|then| then.0 == *cgroup);
@@ -120,9 +119,7 @@ impl Counts {
             write: moved(self.write, before.write),
             completed: self.completed.saturating_sub(before.completed),
             modelled_ns: self.modelled_ns.saturating_sub(before.modelled_ns),
-            wait_ns: waits
-                .map(|(at, ns)| ns.saturating_sub(before.wait_ns.get(at).copied().unwrap_or(0)))
-                .collect(),
+            wait_ns: std::array::from_fn(|at| self.wait_ns[at].saturating_sub(before.wait_ns[at])),
             limits: limits.filter(|(_, wait_ns)| *wait_ns != [0; Dimension::COUNT]).collect(),
         }
     }
@@ -163,9 +160,9 @@ impl Before {
     /// What one device did since.
     fn take<T: Target>(&mut self, reading: &Reading<'_, T>) -> LiveDevice {
         let DeviceActivity { cgroups, .. } = &reading.activity;
-        let mut done: Vec<(usize, Counts)> = Vec::with_capacity(cgroups.len());
+        let mut done: Vec<Done> = Vec::with_capacity(cgroups.len());
         let mut before = std::mem::take(&mut self.cgroups);
-        for (place, activity) in cgroups.iter().enumerate() {
+        for activity in cgroups {
             let counts = Counts::of(&activity.all);
             let then = before.remove(&activity.cgroup);
             let since = counts.since(then.as_ref().map_or(&Counts::default(), |then| &then.counts));
@@ -173,21 +170,19 @@ impl Before {
             // After some ten spans without a request a cgroup is as one that never had any.
             let score = score - score.div_ceil(4) + since.ios();
             self.cgroups.insert(activity.cgroup, BeforeCgroup { counts, score, times });
-            done.push((place, since));
+            done.push(Done { since, score });
         }
-        let chosen = self.choose(cgroups, &done);
-        let ids: Vec<CgroupId> = chosen.iter().map(|&at| cgroups[done[at].0].cgroup).collect();
-        let all_times = reading.device.whole_times(&ids);
+        let chosen = choose(&done);
+        let ids: Vec<CgroupId> = chosen.iter().map(|&at| cgroups[at].cgroup).collect();
+        let mut all_times = reading.device.whole_times(&ids).into_iter();
         let mut device = self.device(reading);
         device.cgroups_omitted = (done.len() - chosen.len()) as u64;
-        let mut all_times = all_times.into_iter();
         for (&at, id) in chosen.iter().zip(&ids) {
-            let (place, since) = &done[at];
-            let times = Box::new(all_times.next().unwrap_or_default());
+            let now = Box::new(all_times.next().unwrap_or_default());
             let then =
-                self.cgroups.get_mut(id).and_then(|cgroup| cgroup.times.replace(times.clone()));
-            let times = then.map(|then| [0, 1].map(|at| times[at].since(&then[at])));
-            device.cgroups.push(cgroup(&cgroups[*place], since, times, reading));
+                self.cgroups.get_mut(id).and_then(|cgroup| cgroup.times.replace(now.clone()));
+            let times = then.map(|then| [0, 1].map(|of| now[of].since(&then[of])));
+            device.cgroups.push(cgroup(&cgroups[at], &done[at].since, times, reading));
         }
         for (id, cgroup) in &mut self.cgroups {
             if !ids.contains(id) {
@@ -195,21 +190,6 @@ impl Before {
             }
         }
         device
-    }
-
-    /// Places in `done` of the root, of the busiest and of those that waited longest.
-    fn choose(&self, cgroups: &[Activity], done: &[(usize, Counts)]) -> Vec<usize> {
-        let path = |at: usize| &cgroups[done[at].0].path;
-        let score = |at: usize| self.cgroups[&cgroups[done[at].0].cgroup].score;
-        let mut order: Vec<usize> = (0..done.len()).collect();
-        order.sort_by(|&one, &other| {
-            let rank = |at: usize| (Reverse(path(at) == "/"), Reverse(score(at)));
-            rank(one).cmp(&rank(other)).then_with(|| path(one).cmp(path(other)))
-        });
-        let mut rest = order.split_off(order.len().min(BUSIEST_MAX));
-        rest.sort_by_key(|&at| Reverse(done[at].1.waited_ns()));
-        order.extend(rest.into_iter().take(WAITING_MAX));
-        order
     }
 
     fn device<T: Target>(&mut self, reading: &Reading<'_, T>) -> LiveDevice {
@@ -239,6 +219,23 @@ impl Before {
             ..LiveDevice::default()
         }
     }
+}
+
+/// What a cgroup did.
+struct Done {
+    since: Counts,
+    score: u64,
+}
+
+/// Places of the root, of the busiest cgroups and of those that waited longest. `done` has the root first, and the others by
+/// their paths, which decides among equals.
+fn choose(done: &[Done]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..done.len()).collect();
+    order.sort_by_key(|&at| (at != 0, Reverse(done[at].score)));
+    let mut rest = order.split_off(order.len().min(BUSIEST_MAX));
+    rest.sort_by_cached_key(|&at| Reverse(done[at].since.waited_ns()));
+    order.extend(rest.into_iter().take(WAITING_MAX));
+    order
 }
 
 /// A cgroup of a sample. `times` are those of the span, if the cgroup was in the last sample.

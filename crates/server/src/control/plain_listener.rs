@@ -1,4 +1,4 @@
-//! TCP listener of metrics: plain, for readers of this machine, or of a network that is trusted.
+//! TCP listener without TLS, for readers of this machine or of a network that is trusted: of metrics, and of the live page.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,21 +15,21 @@ use super::bounded::{BoundedStream, CONNECTIONS_MAX, Peer, REST};
 use super::caller::{Caller, Identity};
 
 /// A TCP socket whose connections are bounded in number and time.
-pub(super) struct MetricsListener {
+pub(super) struct PlainListener {
     listener: TcpListener,
     places: Arc<Semaphore>,
 }
 
-impl MetricsListener {
+impl PlainListener {
     /// Needs a tokio runtime.
-    pub(super) fn new(listener: std::net::TcpListener) -> io::Result<MetricsListener> {
+    pub(super) fn new(listener: std::net::TcpListener) -> io::Result<PlainListener> {
         listener.set_nonblocking(true)?;
         let listener = TcpListener::from_std(listener)?;
-        Ok(MetricsListener { listener, places: Arc::new(Semaphore::new(CONNECTIONS_MAX)) })
+        Ok(PlainListener { listener, places: Arc::new(Semaphore::new(CONNECTIONS_MAX)) })
     }
 }
 
-impl Listener for MetricsListener {
+impl Listener for PlainListener {
     type Io = BoundedStream<TcpStream>;
     type Addr = SocketAddr;
 
@@ -43,7 +43,7 @@ impl Listener for MetricsListener {
                     return (BoundedStream::new(stream, peer, place), address);
                 }
                 Err(error) => {
-                    tracing::debug!(%error, "cannot accept a connection for metrics");
+                    tracing::debug!(%error, "cannot accept a plain connection");
                     sleep(REST).await;
                 }
             }
@@ -55,8 +55,8 @@ impl Listener for MetricsListener {
     }
 }
 
-impl Connected<IncomingStream<'_, MetricsListener>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, MetricsListener>) -> Peer {
+impl Connected<IncomingStream<'_, PlainListener>> for Peer {
+    fn connect_info(stream: IncomingStream<'_, PlainListener>) -> Peer {
         stream.io().peer().clone()
     }
 }
