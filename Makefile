@@ -5,7 +5,7 @@ BENCH_ARGS ?=
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help build package demo test test-guest soak lint fmt doc docs-figures fuzz \
+.PHONY: help build package demo test test-guest soak soak-pool lint fmt doc docs-figures fuzz \
 	bench bench-tail bench-cost bench-engine bench-lab bench-fairness bench-accuracy bench-fidelity bench-kernel \
 	bench-watermark bench-isolation bench-looking bench-tls bench-growth bench-packages
 
@@ -31,6 +31,9 @@ test-guest: ## of the tests those with a guest: the kernel's NBD client and limi
 
 soak: ## the device thread in simulated worlds with faults: SEEDS of them from SEED on
 	@SEED="$(SEED)" SEEDS="$(SEEDS)" tools/soak
+
+soak-pool: ## servers that share limits in simulated worlds with faults, likewise
+	@SEED="$(SEED)" SEEDS="$(SEEDS)" tools/soak pool
 
 bench: bench-engine bench-tail bench-cost bench-fairness bench-accuracy bench-fidelity bench-kernel bench-watermark bench-isolation bench-looking bench-tls ## all comparisons with peers
 

@@ -8,5 +8,7 @@ pub mod fuse_proto;
 pub mod import;
 #[path = "../../crates/nbd/tests/harness/mod.rs"]
 pub mod nbd;
+#[path = "../../crates/pool/tests/harness/mod.rs"]
+pub mod pool;
 #[path = "../../crates/trace/tests/harness/mod.rs"]
 pub mod trace;
