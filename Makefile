@@ -5,7 +5,7 @@ BENCH_ARGS ?=
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help build package demo test test-guest soak soak-pool lint fmt doc docs-figures fuzz \
+.PHONY: help build package demo test test-guest soak soak-govern soak-pool lint fmt doc docs-figures fuzz \
 	bench bench-tail bench-cost bench-engine bench-lab bench-fairness bench-accuracy bench-fidelity bench-kernel \
 	bench-watermark bench-isolation bench-looking bench-tls bench-growth bench-packages
 
@@ -34,6 +34,9 @@ soak: ## the device thread in simulated worlds with faults: SEEDS of them from S
 
 soak-pool: ## servers that share limits in simulated worlds with faults, likewise
 	@SEED="$(SEED)" SEEDS="$(SEEDS)" tools/soak pool
+
+soak-govern: ## the governor over random mixes of tenants, disks and kernels: SEEDS=FROM..TO
+	GOVERN_SEEDS="$(or $(SEEDS),0..1000)" cargo test --locked -p weir-lab --test govern -- --ignored --nocapture
 
 bench: bench-engine bench-tail bench-cost bench-fairness bench-accuracy bench-fidelity bench-kernel bench-watermark bench-isolation bench-looking bench-tls ## all comparisons with peers
 

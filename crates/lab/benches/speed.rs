@@ -127,6 +127,7 @@ impl Tenants {
             forks: Vec::new(),
             until_ns: None,
             timed_changes: Vec::new(),
+            govern: None,
             work: Work::Jobs(jobs),
         }
     }

@@ -37,8 +37,32 @@ pub struct Scenario {
     pub until_ns: Option<u64>,
     /// Changes during the run, in order of time.
     pub timed_changes: Vec<TimedChange>,
+    /// A governor over the limits; None for limits that always bind, or those of a watermark.
+    pub govern: Option<Govern>,
     /// Source of the requests.
     pub work: Work,
+}
+
+/// A governor: raises limits of a kernel while the disk has room.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Govern {
+    /// Up to which utilisation, and how.
+    pub watermark: Watermark,
+    /// The same for some cgroups and those below them.
+    pub below: Vec<(Path, Watermark)>,
+    /// What the kernel counts, and how limits are written.
+    pub version: CgroupVersion,
+}
+
+/// Version of cgroups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CgroupVersion {
+    /// A file for each kind of limit, so that two writes follow each other; no `io.pressure`; requests are counted before
+    /// they wait for a limit.
+    V1,
+    /// `io.max`, `io.pressure`, `io.stat`.
+    #[default]
+    V2,
 }
 
 /// Lateness of a machine. By default sleeps and timers end when they should.

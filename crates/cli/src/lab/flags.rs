@@ -42,6 +42,12 @@ pub(super) struct Settings {
     /// The disk's utilisation from which on limits bind: "90", "/vm1 90 mode=gate"
     #[arg(long, value_name = "[/CGROUP] PERCENT", help_heading = "Settings")]
     watermark: Vec<String>,
+    /// Limits of a kernel, raised while the disk is used less, as `weir govern` does: "90", "/vm1 50"
+    #[arg(long, value_name = "[/CGROUP] PERCENT", help_heading = "Settings")]
+    govern: Vec<String>,
+    /// With `--govern`: what the kernel counts and how limits are written, as cgroups of version 1 or 2
+    #[arg(long, value_name = "N", help_heading = "Settings")]
+    cgroup_version: Option<String>,
     /// How limits are enforced: pace, slice, token or leaky
     #[arg(long, value_name = "LIMITER", help_heading = "Settings")]
     limiter: Option<String>,
@@ -118,6 +124,7 @@ impl Settings {
             one("disk", &self.disk),
             one("limiter", &self.limiter),
             one("kernel", &self.kernel),
+            one("cgroup-version", &self.cgroup_version),
             one("scheduler", &self.scheduler),
             one("bfq", &self.bfq),
             one("depth", &self.depth),
@@ -140,6 +147,7 @@ impl Settings {
             ("prio-class", &self.prio_class),
             ("low-latency", &self.low_latency),
             ("watermark", &self.watermark),
+            ("govern", &self.govern),
             ("forks", &self.forks),
             ("at", &self.at),
         ];

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use thiserror::Error;
 use weir_config::{Backend, Config, DeviceModel};
 use weir_engine::settings::{BfqSettings, SliceProfile};
-use weir_engine::{LimiterKind, Limits, Path};
+use weir_engine::{LimiterKind, Limits, Path, Watermark};
 use weir_fio::{self as fio, FioErrors, JobText};
 use weir_text::BfqEdit;
 use weir_units::{Nanos, nearest};
@@ -17,7 +17,9 @@ use weir_units::{Nanos, nearest};
 pub use self::settings::{SETTINGS, SettingError, adds_up};
 use self::settings::{bfq_error, path, read_limiter};
 use self::timed_changes::TimedSetting;
-use crate::scenario::{CgroupSetting, Home, Machine, PathDelay, Scenario, Trace, Work};
+use crate::scenario::{
+    CgroupSetting, CgroupVersion, Govern, Home, Machine, PathDelay, Scenario, Trace, Work,
+};
 
 /// Settings so far. Each value is valid by itself.
 #[derive(Debug, Clone)]
@@ -30,7 +32,8 @@ pub struct ScenarioBuilder {
     engine: weir_engine::Config,
     /// Edits of `engine.bfq`: times that belong together may be given one by one.
     bfq: BfqEdit,
-    limiter: LimiterKind,
+    /// None is `pace`, and a kernel's under a governor.
+    limiter: Option<LimiterKind>,
     kernel: Option<String>,
     home: Home,
     cgroups: BTreeMap<String, Cgroup>,
@@ -40,6 +43,10 @@ pub struct ScenarioBuilder {
     cache: weir_pagecache::Settings,
     machine: Machine,
     path_delay: PathDelay,
+    govern: Option<Watermark>,
+    /// By path, for it and those below.
+    govern_below: BTreeMap<String, (Path, Watermark)>,
+    cgroup_version: CgroupVersion,
     /// In the order given.
     timed_changes: Vec<TimedSetting>,
 }
@@ -108,7 +115,7 @@ impl ScenarioBuilder {
             disk: "hdd7200".parse().expect("a preset"),
             engine: weir_engine::Config::default(),
             bfq: BfqEdit::new(BfqSettings::DEFAULT),
-            limiter: LimiterKind::Pace,
+            limiter: None,
             kernel: None,
             home: Home::Shared(Path::parse(ScenarioBuilder::HOME).expect("a path")),
             cgroups: BTreeMap::new(),
@@ -118,6 +125,9 @@ impl ScenarioBuilder {
             cache: weir_pagecache::Settings::default(),
             machine: Machine::default(),
             path_delay: PathDelay::default(),
+            govern: None,
+            govern_below: BTreeMap::new(),
+            cgroup_version: CgroupVersion::default(),
             timed_changes: Vec::new(),
         }
     }
@@ -226,6 +236,7 @@ impl ScenarioBuilder {
             forks: self.forks.clone(),
             until_ns: self.until_ns,
             timed_changes: self.timed_changes()?,
+            govern: self.govern()?,
             work,
         })
     }
@@ -252,9 +263,46 @@ impl ScenarioBuilder {
         Ok(cgroups)
     }
 
+    /// The governor, which governs what a kernel has: limits of slices, without bursts and peaks.
+    fn govern(&self) -> Result<Option<Govern>, SettingError> {
+        let Some(watermark) = self.govern else {
+            return match self.govern_below.keys().next() {
+                None => Ok(None),
+                Some(path) => {
+                    let hint = "for example `govern=90`".to_owned();
+                    let reason = format!("{path} has a watermark, and the disk has none");
+                    Err(SettingError::new("govern", reason, hint))
+                }
+            };
+        };
+        for setting in self.cgroup_settings()? {
+            let (limits, path) = (&setting.limits, &setting.path);
+            if !matches!(limits.limiter, LimiterKind::Slice(_)) && !limits.max.is_none() {
+                let hint = "leave `limiter` out, or write `limiter=slice`".to_owned();
+                let reason = format!("limits of {path} are none of a kernel");
+                return Err(SettingError::new("govern", reason, hint));
+            }
+            if !limits.peak.is_none() || !limits.burst.is_none() {
+                let reason = format!("{path} has a burst or a peak, which no kernel knows");
+                return Err(SettingError::new("govern", reason, None));
+            }
+            if setting.watermark.is_some_and(|watermark| watermark.percent() > 0) {
+                let hint = "leave `watermark` out".to_owned();
+                let reason = format!("{path} has a watermark of the engine, too");
+                return Err(SettingError::new("govern", reason, hint));
+            }
+        }
+        let below = self.govern_below.values().cloned().collect();
+        Ok(Some(Govern { watermark, below, version: self.cgroup_version }))
+    }
+
     /// Limiter of cgroups without their own.
     fn limiter_kind(&self) -> Result<LimiterKind, SettingError> {
-        Ok(match (&self.kernel, self.limiter) {
+        let usual = match self.govern {
+            None => LimiterKind::Pace,
+            Some(_) => read_limiter("limiter", "slice")?,
+        };
+        Ok(match (&self.kernel, self.limiter.unwrap_or(usual)) {
             (None, limiter) => limiter,
             (Some(kernel), LimiterKind::Slice(given)) => {
                 match read_limiter("kernel", &format!("slice:{kernel}"))? {

@@ -12,7 +12,7 @@ use weir_units::nearest;
 use weir_units::{Bytes, Nanos};
 
 use super::{ScenarioBuilder, Source};
-use crate::scenario::{Home, PathDelay, Timing};
+use crate::scenario::{CgroupVersion, Home, PathDelay, Timing};
 
 /// All settings of [`ScenarioBuilder::set`]: name, value, effect.
 pub const SETTINGS: &[(&str, &str, &str)] = &[
@@ -45,6 +45,16 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
         "watermark",
         "[/CGROUP] PERCENT ...",
         "io.watermark: the disk's utilisation from which on limits bind, without a path for all (90 mode=gate)",
+    ),
+    (
+        "govern",
+        "[/CGROUP] PERCENT ...",
+        "limits of a kernel, raised by a governor while the disk is used less, as `weir govern` does (90 mode=gate)",
+    ),
+    (
+        "cgroup-version",
+        "1|2",
+        "with govern: what the kernel counts, and how limits are written (2)",
     ),
     (
         "home",
@@ -166,7 +176,7 @@ impl ScenarioBuilder {
                 }
                 self.bfq = edit;
             }
-            "limiter" => self.limiter = read_limiter(key, value)?,
+            "limiter" => self.limiter = Some(read_limiter(key, value)?),
             "kernel" => {
                 read_limiter(key, &format!("slice:{value}"))?;
                 self.kernel = Some(value.into());
@@ -211,6 +221,34 @@ impl ScenarioBuilder {
                 let watermark =
                     watermark.map_err(|error| SettingError::new(key, &error, error.hint()))?;
                 self.cgroup(path).watermark = Some(watermark);
+            }
+            "govern" => {
+                let (path, text) = match value.starts_with('/') {
+                    true => {
+                        let (path, text) = self.split(key, value)?;
+                        (Some(path), text)
+                    }
+                    false => (None, value),
+                };
+                let watermark = parse_watermark(text);
+                let watermark =
+                    watermark.map_err(|error| SettingError::new(key, &error, error.hint()))?;
+                match path {
+                    None => self.govern = Some(watermark),
+                    Some(path) => {
+                        self.govern_below.insert(path.to_string(), (path, watermark));
+                    }
+                }
+            }
+            "cgroup-version" => {
+                self.cgroup_version = match value {
+                    "1" => CgroupVersion::V1,
+                    "2" => CgroupVersion::V2,
+                    _ => {
+                        let reason = format!("there is no version {value:?} of cgroups");
+                        return Err(SettingError::new(key, reason, "write 1 or 2".to_owned()));
+                    }
+                };
             }
             "at" => self.set_at(value)?,
             "home" if value == "per-job" => self.home = Home::PerJob,

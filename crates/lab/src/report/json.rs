@@ -8,6 +8,7 @@ use super::bfq;
 use super::figures::{
     Cause, device_ns, inside_ns, limiter, per_sec, percent, quantiles_ns, quotient, round, waits,
 };
+use super::governor;
 use crate::results::{
     CgroupResults, Changed, DeviceResults, Latency, Results, Row, Series, Steadiness,
 };
@@ -37,6 +38,7 @@ pub fn json(results: &Results) -> Value {
         "cgroups": cgroups.collect::<Vec<_>>(),
         "device": device(&results.device, results.elapsed_ns),
         "bfq": results.bfq.as_ref().map(bfq::of_run),
+        "governor": results.governed.as_ref().map(governor::json),
         "changes": results.changes.iter().map(change).collect::<Vec<_>>(),
         "notes": results.notes,
     })
@@ -210,7 +212,7 @@ pub(super) fn latency(times: &Latency) -> Map<String, Value> {
     figures.into_iter().map(|(name, us)| (name.to_owned(), known(us))).collect()
 }
 
-fn series(series: &Series, amount: &str) -> Value {
+pub(super) fn series(series: &Series, amount: &str) -> Value {
     json!({ "interval_ns": series.interval_ns(), amount: series.points() })
 }
 

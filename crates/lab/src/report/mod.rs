@@ -10,6 +10,7 @@ mod compare;
 mod figures;
 mod fio_json;
 mod fio_latency;
+mod governor;
 mod html;
 mod json;
 mod notes;

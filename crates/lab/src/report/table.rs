@@ -7,6 +7,7 @@ use super::columns::{Columns, clean, shortened, unbroken, wrap};
 use super::figures::{
     Labels, Shares, inside_ns, limits, lines, per_sec, percent_text, throttled, time, waits, way,
 };
+use super::governor;
 use super::notes;
 use crate::results::{CgroupResults, Results, Row};
 
@@ -35,6 +36,9 @@ pub fn table(results: &Results, width: usize) -> String {
     parts.push(disk(results, width));
     if let Some(bfq) = &results.bfq {
         parts.push(wrap(&bfq::sentence(bfq, results.elapsed_ns), width, 2));
+    }
+    if let Some(governed) = &results.governed {
+        parts.push(governor::lines(governed, results.elapsed_ns, width));
     }
     if !results.changes.is_empty() {
         let changes = results.changes.iter().flat_map(|change| {

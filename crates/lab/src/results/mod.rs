@@ -2,6 +2,7 @@
 //!
 //! All times are nanoseconds of virtual time. The same scenario and seed give equal [`Results`] on every machine.
 
+mod govern;
 mod latency;
 mod latency_series;
 mod latency_target;
@@ -9,6 +10,7 @@ mod series;
 mod steadiness;
 mod waits;
 
+pub use govern::{FactorChange, GovernResults, GovernedResults, State};
 pub use latency::Latency;
 pub use latency_series::{COLUMNS_MAX, LatencySeries};
 pub use latency_target::LatencyTargetResult;
@@ -49,6 +51,8 @@ pub struct Results {
     pub device: DeviceResults,
     /// Counters of the scheduler `bfq`, and its settings at the end; None where it never was in use.
     pub bfq: Option<BfqResults>,
+    /// What a governor did; None without one.
+    pub governed: Option<GovernResults>,
     /// Timed changes that were made, in order.
     pub changes: Vec<Changed>,
     /// Notes for the reader: options without effect, trace lines skipped.

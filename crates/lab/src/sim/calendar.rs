@@ -14,6 +14,8 @@ pub(super) enum Planned {
     Play(u32),
     /// A timed change: its index.
     Change(u32),
+    /// The governor looks.
+    Govern,
     /// Sample of the rate of a row with `steadystate`.
     Rate(u32),
 }

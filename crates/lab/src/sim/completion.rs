@@ -15,6 +15,9 @@ impl World {
     /// The disk has finished a command: a request, and those joined to it.
     pub(super) fn completed(&mut self, key: usize) -> Result<(), ScenarioError> {
         self.device.at_disk -= 1;
+        if let Some(governing) = &mut self.device.governing {
+            governing.counting.ended(self.now_ns);
+        }
         let mut next = key as u32;
         while next != NO_FLIGHT {
             next = self.request_completed(next as usize)?;
@@ -28,11 +31,16 @@ impl World {
         let flight = &mut self.device.flights[key];
         let next = std::mem::replace(&mut flight.joined, NO_FLIGHT);
         let ticket = flight.ticket.take().expect("only what is at the disk ends there");
-        if !self.engine.complete(now, ticket, Outcome::Done) {
+        let (actor, op, dispatched_ns) = (flight.actor, flight.op, flight.dispatched_ns);
+        let is_whole = self.engine.complete(now, ticket, Outcome::Done);
+        if let Some(governing) = &mut self.device.governing {
+            governing.counting.completed(self.now_ns, actor, key, op, dispatched_ns, is_whole);
+        }
+        if !is_whole {
             // Another piece of it goes to the disk later.
             return Ok(next);
         }
-        let cgroup = self.actors[flight.actor as usize].cgroup;
+        let cgroup = self.actors[actor as usize].cgroup;
         self.device.recorder.at_disk(self.now_ns, cgroup, flight);
         if self.path_delay.takes_time() {
             let at_ns = self.path_delay.arrival_ns(self.now_ns);

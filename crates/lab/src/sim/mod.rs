@@ -19,6 +19,7 @@ mod completion;
 mod descriptors;
 mod flights;
 mod flow;
+mod govern;
 mod layout;
 mod overlap;
 mod pacing;

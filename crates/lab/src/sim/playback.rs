@@ -76,6 +76,7 @@ pub(crate) fn play(play: Play) -> Played {
         forks: Vec::new(),
         until_ns: None,
         timed_changes: Vec::new(),
+        govern: None,
         work: Work::Jobs(JobFile { jobs: Vec::new(), ignored: Vec::new() }),
     };
     let mut world = setup::world(&scenario).expect("nothing to refuse without jobs");

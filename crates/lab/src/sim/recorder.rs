@@ -9,8 +9,8 @@ use weir_fio::stream::Access;
 use super::flights::Flight;
 use super::process::Process;
 use crate::results::{
-    BfqResults, CauseLatency, CgroupResults, Changed, DeviceResults, Latency, LatencySeries,
-    LimitWaits, Results, Row, RowSeries, Series, Steadiness, Transfers,
+    BfqResults, CauseLatency, CgroupResults, Changed, DeviceResults, GovernResults, Latency,
+    LatencySeries, LimitWaits, Results, Row, RowSeries, Series, Steadiness, Transfers,
 };
 
 /// Cgroups, and rows, with a series of bytes over time; more lines would be unreadable.
@@ -243,6 +243,10 @@ impl Recorder {
 
     pub(super) fn note(&mut self, notes: Vec<String>) {
         self.results.notes.extend(notes);
+    }
+
+    pub(super) fn governed(&mut self, governed: Option<GovernResults>) {
+        self.results.governed = governed;
     }
 
     pub(super) fn changed(&mut self, changes: Vec<Changed>) {

@@ -13,6 +13,7 @@ use weir_pagecache::PageCache;
 use super::calendar::Calendar;
 use super::counted;
 use super::flights::Flights;
+use super::govern::Governing;
 use super::layout::{self, FileAt};
 use super::path_delay::PathDelay;
 use super::plan::{Plan, priority};
@@ -46,6 +47,12 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
     let timed_changes = TimedChanges::new(scenario, &mut calendar)?;
     let mut engine = Engine::new(engine_config(scenario, jobs), Instant::ZERO);
     let mut cgroups = Cgroups::new(&mut engine, scenario)?;
+    let governing = match &scenario.govern {
+        Some(govern) => {
+            Some(Box::new(Governing::new(scenario, govern, &mut engine, &mut calendar)?))
+        }
+        None => None,
+    };
     let mut file_starts = vec![0; layout.sizes.len()];
     let mut cache = PageCache::new(scenario.cache);
     for file in layout.of_job.iter().flatten() {
@@ -159,6 +166,7 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
             recorder: Recorder::new(results, &cgroups.ids),
             at_disk: 0,
             command: None,
+            governing,
         },
         cgroups,
         engine,

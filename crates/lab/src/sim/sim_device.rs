@@ -5,6 +5,7 @@ use weir_driver::Device;
 use weir_engine::{Dispatch, Event, Instant, Op};
 
 use super::flights::Flights;
+use super::govern::Governing;
 use super::recorder::Recorder;
 
 pub(super) struct SimDevice {
@@ -14,6 +15,7 @@ pub(super) struct SimDevice {
     pub(super) at_disk: u32,
     /// The command that is being built.
     pub(super) command: Option<Command>,
+    pub(super) governing: Option<Box<Governing>>,
 }
 
 /// A disk command of contiguous requests, by the keys of the first and last.
@@ -32,7 +34,7 @@ impl Device for SimDevice {
     fn issue(&mut self, now: Instant, dispatch: Dispatch) {
         let key = dispatch.request.tag as u32;
         let (op, extent) = (dispatch.request.op, dispatch.request.extent);
-        take(&mut self.flights, now, key, dispatch);
+        self.take(now, key, dispatch);
         self.command =
             Some(Command { first: key, last: key, op, offset: extent.offset, bytes: extent.len });
     }
@@ -43,12 +45,15 @@ impl Device for SimDevice {
         self.flights[command.last as usize].joined = key;
         command.last = key;
         command.bytes += dispatch.request.extent.len;
-        take(&mut self.flights, now, key, dispatch);
+        self.take(now, key, dispatch);
     }
 
     fn start(&mut self, now: Instant) {
         let Some(command) = self.command.take() else { return };
         self.at_disk += 1;
+        if let Some(governing) = &mut self.governing {
+            governing.counting.started(now.as_nanos());
+        }
         self.recorder.in_flight(self.at_disk);
         let op = match command.op {
             Op::Read | Op::Cache | Op::Status => DiskOp::Read,
@@ -75,13 +80,18 @@ impl Device for Unjoined<'_> {
     fn record(&mut self, _now: Instant, _event: Event) {}
 }
 
-/// A request, or its first piece, goes to the disk.
-#[inline]
-fn take(flights: &mut Flights, now: Instant, key: u32, dispatch: Dispatch) {
-    let flight = &mut flights[key as usize];
-    let is_first_piece = dispatch.request.extent.offset == flight.offset;
-    if is_first_piece {
-        flight.dispatched_ns = now.as_nanos();
+impl SimDevice {
+    /// A request, or its first piece, goes to the disk.
+    #[inline]
+    fn take(&mut self, now: Instant, key: u32, dispatch: Dispatch) {
+        let flight = &mut self.flights[key as usize];
+        let extent = dispatch.request.extent;
+        if extent.offset == flight.offset {
+            flight.dispatched_ns = now.as_nanos();
+        }
+        flight.ticket = Some(dispatch.ticket);
+        if let Some(governing) = &mut self.governing {
+            governing.counting.issued(flight.actor, key, dispatch.request.op, extent);
+        }
     }
-    flight.ticket = Some(dispatch.ticket);
 }

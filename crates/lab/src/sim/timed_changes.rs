@@ -54,6 +54,13 @@ impl World {
         let now = Instant::from_nanos(self.now_ns);
         let change = &self.timed_changes.all[index as usize];
         apply(&mut self.engine, now, change).expect("it was tried before");
+        if let Some(governing) = &mut self.device.governing {
+            for change in &change.changes {
+                if let Change::Limits(path, limits) = change {
+                    governing.adopt(path, *limits);
+                }
+            }
+        }
         self.timed_changes.done += 1;
     }
 }
@@ -94,6 +101,6 @@ fn make(engine: &mut Engine, now: Instant, change: &Change) -> Result<(), String
     engine.reconfigure(now, command).map_err(|error| error.to_string())
 }
 
-fn find(engine: &mut Engine, path: &Path) -> Result<CgroupId, String> {
+pub(super) fn find(engine: &mut Engine, path: &Path) -> Result<CgroupId, String> {
     engine.ensure_cgroup(path).map_err(|error| error.to_string())
 }

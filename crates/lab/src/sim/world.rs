@@ -220,6 +220,7 @@ impl World {
                 Planned::Wake(process) => self.go_on(process)?,
                 Planned::Deliver(flight) => self.arrived(flight as usize)?,
                 Planned::Change(index) => self.change(index),
+                Planned::Govern => self.govern(),
                 Planned::Rate(row) => self.take_rate(row),
                 Planned::Play(number) => self.play(number),
                 Planned::Stream(actor) => {
@@ -436,6 +437,9 @@ impl World {
 
     fn request(&mut self, request: Request) {
         self.requests += 1;
+        if self.device.governing.is_some() {
+            self.count_submitted(&request);
+        }
         let taken = self.engine.submit(Instant::from_nanos(self.now_ns), request);
         taken.expect("the engine has room for every queue of every process");
     }
@@ -508,6 +512,8 @@ impl World {
             }
         }
         self.tell_steadies();
+        let governed = self.device.governing.take().map(|governing| governing.finish(self.now_ns));
+        self.device.recorder.governed(governed);
         let (changed, missed) = self.timed_changes.finish();
         self.device.recorder.changed(changed);
         self.device.recorder.note(missed);

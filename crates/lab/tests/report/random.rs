@@ -109,6 +109,7 @@ prop_compose! {
         let changes = vec![Changed { at_ns: busy_ns, setting: scheduler.clone() }; rows.len()];
         Results {
             title, disk, scheduler, depth, seed, way_ns, way_each_ns, elapsed_ns, requests, rows, cgroups, device,
+            governed: None,
             bfq, changes, notes,
         }
     }

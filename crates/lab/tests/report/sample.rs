@@ -271,6 +271,7 @@ pub(crate) fn tenants(seed: u64, slow: u64) -> Results {
         cgroups: vec![root, vms, db, web, batch],
         device,
         bfq: None,
+        governed: None,
         changes: vec![Changed { at_ns: elapsed_ns / 3, setting: "max=/batch wbps=8M".into() }],
         notes: vec![
             "2 options have no effect in the lab: ioscheduler (line 4), thread (line 9)".into(),
