@@ -4,7 +4,9 @@
 //! `weir govern` on a kernel, the lab in virtual time.
 
 mod governor;
+pub mod host;
 mod io_max;
+pub mod kernel;
 
 pub use governor::{
     BusyTime, Cgroup, CgroupId, CgroupSample, Counters, DeviceSample, Governor, Mode, Settings,
