@@ -249,8 +249,17 @@ pub(crate) fn file<T>(
     path: &Path,
     of: impl FnOnce(&Section<'_>, &mut Report) -> Option<T>,
 ) -> Result<T, ConfigErrors> {
+    file_with(path, main_hint, of)
+}
+
+/// Likewise, with the hint for a file that cannot be read.
+pub(crate) fn file_with<T>(
+    path: &Path,
+    hint: fn(&io::Error) -> &'static str,
+    of: impl FnOnce(&Section<'_>, &mut Report) -> Option<T>,
+) -> Result<T, ConfigErrors> {
     let mut texts = Texts::default();
-    texts.push_file(path, main_hint);
+    texts.push_file(path, hint);
     texts.read_as(of)
 }
 
