@@ -24,12 +24,17 @@ pub(crate) struct Mounted {
 impl Mounted {
     /// `None`, after [`skip`], where it takes rights that the test has not got.
     pub(crate) fn new(place: &Place, flags: &[&str]) -> Option<Mounted> {
+        Mounted::with_disk(place, DISK, flags)
+    }
+
+    /// Likewise another disk.
+    pub(crate) fn with_disk(place: &Place, disk: &str, flags: &[&str]) -> Option<Mounted> {
         if !may_mount() {
             return None;
         }
         let directory = empty(place);
         let mut child = Command::new(weir())
-            .args(["disk", "mount", DISK, "--foreground"])
+            .args(["disk", "mount", disk, "--foreground"])
             .arg(&directory)
             .args(flags)
             .env("RUST_LOG", "error")

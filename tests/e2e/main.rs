@@ -19,6 +19,7 @@ mod extended_headers;
 mod fio_verify;
 mod flushes;
 mod gone_devices;
+mod govern;
 mod hostile_connections;
 mod hostile_control;
 mod hostile_floods;

@@ -66,8 +66,12 @@ impl Server {
         }
         let places: Vec<String> =
             directories.iter().map(|directory| directory.display().to_string()).collect();
+        let governor = match crate::govern::is_running() {
+            true => "`weir govern status` is for the governor that runs; ",
+            false => "",
+        };
         let hint = format!(
-            "`weir serve` starts one; --control, --config or {VARIABLE} names its socket if it is elsewhere"
+            "{governor}`weir serve` starts one; --control, --config or {VARIABLE} names its socket if it is elsewhere"
         );
         Err(Failure::failed(format!("no server answers in {}", places.join(" or "))).hint(hint))
     }

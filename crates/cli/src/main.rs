@@ -17,11 +17,13 @@ mod examples;
 mod explain;
 mod failure;
 mod find_server;
+mod govern;
 mod lab;
 mod limiter;
 mod log;
 mod man;
 mod mount;
+mod mount_text;
 mod move_cgroup;
 mod output;
 mod page;
@@ -58,6 +60,7 @@ Examples:
   weir page                              the last hour, for a browser
   weir set /main io.max riops=1000       another limit, while it runs
   weir export add vm2 --image vm2.img --cgroup /vm2 --create
+  weir govern /dev/sdb                   limits of cgroups, while it is busy
   weir calibrate /dev/sdb                what a disk can do; only reads
   weir lab run job.fio --disk hdd7200    a fio job there, in virtual time
 
@@ -94,6 +97,7 @@ enum Command {
     /// Work with configuration files
     #[command(subcommand)]
     Config(config::Command),
+    Govern(Box<govern::Args>),
     Calibrate(calibrate::Args),
     Replay(replay::Args),
     Mount(mount::Args),
@@ -126,6 +130,7 @@ fn main() -> ExitCode {
         Command::Reload(args) => tenants::reload::run(&args),
         Command::Record(command) => record::run(&command),
         Command::Config(command) => config::run(&command),
+        Command::Govern(args) => govern::run(&args),
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Mount(args) => mount::run(&args),

@@ -10,6 +10,7 @@ use rustix::fs::{SeekFrom, major, minor, seek};
 use weir_units::Bytes;
 
 use crate::failure::Failure;
+use crate::mount_text::unescaped;
 use crate::output;
 
 /// So much at either end must be zeroes for a device to look empty: labels, boot records and superblocks of all common file
@@ -150,12 +151,6 @@ fn mounts(mountinfo: &str, number_of: impl Fn(&Path) -> Option<String>) -> Vec<(
 fn swaps(text: &str) -> BTreeSet<PathBuf> {
     let paths = text.lines().skip(1).filter_map(|line| line.split_ascii_whitespace().next());
     paths.map(|path| PathBuf::from(unescaped(path))).collect()
-}
-
-/// The kernel writes blanks, tabs, line ends and backslashes in paths as three octal digits.
-fn unescaped(text: &str) -> String {
-    let replaced = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
-    replaced.iter().fold(text.to_owned(), |text, (code, plain)| text.replace(code, plain))
 }
 
 /// Description of a device's data; `None` if both ends are zeroes.
