@@ -31,7 +31,7 @@ fn a_command_runs_under_limits_and_nothing_is_left() {
             "--",
             "sh",
             "-c",
-            "cat large | wc -c; echo text > made; grep -c weir /proc/self/mounts; exit 3",
+            "cat large | wc -c; echo text > made; grep -cF \" $PWD fuse.weir\" /proc/self/mounts; exit 3",
         ])
         .current_dir(&directory));
     assert_eq!((status.code(), &*stdout), (Some(3), "2097152\n1\n"), "{stderr}");
@@ -71,7 +71,7 @@ fn a_user_needs_no_privileges() {
         "mount -t tmpfs none /mnt && mknod -m 0666 /mnt/fuse c 10 229 && mount --bind /mnt/fuse /dev/fuse &&
          exec {} --reuid 65534 --regid 65534 --clear-groups {} run --max rbps=1M -- sh -c '
              set -e; mkdir a; echo text > a/f; mv a b; cat b/f; ln b/f g; rm b/f; chmod 600 g; ls -l g | cut -c1-10
-             id -u; grep -c fuse.weir /proc/self/mounts; rm -r b; ls; cat no-such-file || true'",
+             id -u; grep -cF \" $PWD fuse.weir\" /proc/self/mounts; rm -r b; ls; cat no-such-file || true'",
         setpriv.program().display(),
         weir().display(),
     );
