@@ -127,7 +127,7 @@ fn accepted(explanation: &Explanation, device: &DeviceStatus) {
         };
         match key.as_str() {
             "io.max" => {
-                cgroup.io_max = Some(limits(LimitKey::Max, &cgroup.io_max, value).to_string())
+                cgroup.io_max = Some(limits(LimitKey::Max, &cgroup.io_max, value).to_string());
             }
             "io.peak" => {
                 cgroup.io_peak = Some(limits(LimitKey::Peak, &cgroup.io_peak, value).to_string());
