@@ -42,7 +42,7 @@ pub(crate) struct Args {
 /// [`Format`] on the command line.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Origin {
-    /// Domain XML: <iotune> of disks, and <blkiotune>
+    /// Domain XML: `<iotune>` of disks, and `<blkiotune>`
     Libvirt,
     /// Units, drop-ins, and what systemctl show and systemctl cat print
     Systemd,
