@@ -42,8 +42,8 @@ At the top each device: utilisation, requests in flight and waiting, its
 watermark and what that multiplies limits by. Below, the cgroups of the chosen
 device as a tree, the busiest siblings first, or by --sort: share, read, write,
 iops, held, p99 or path. They have rates, the fullest limit and how much of it
-is used, latency, and what requests waited for longest. `x` lists exports instead:
-connections, requests inside, rates, latencies of reads and writes.
+is used, latency, and what requests waited for longest. `x` lists exports
+instead: connections, requests inside, rates, latencies of reads and writes.
 
 Keys: arrows choose and fold, s sorts, / filters, space freezes, Tab chooses the
 device, e changes limits, w a weight, ? explains all of it, q quits. A change is

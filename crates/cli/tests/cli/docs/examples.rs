@@ -2,6 +2,8 @@
 
 use std::os::unix::fs::PermissionsExt;
 
+use weir_config::GovernConfig;
+
 use super::page::{self, Page, words};
 use crate::support::Place;
 
@@ -128,6 +130,13 @@ fn the_files_of_the_manual_are_right() {
                 place.file("over.toml", OVERLAID);
                 let (status, _, err) = place.run_inside(&["config", "check", "over.toml"]);
                 assert_eq!((status, err.as_str()), (0, ""), "{}:\n{}", page.name, block.text);
+                continue;
+            }
+            if block.text.starts_with("watermark = ") {
+                let path = place.file("govern.toml", block.text);
+                if let Err(errors) = GovernConfig::from_file(&path) {
+                    panic!("{}:\n{}\n{errors}", page.name, block.text);
+                }
                 continue;
             }
             let kind = kind_of(block.text);
