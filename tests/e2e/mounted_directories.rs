@@ -171,13 +171,22 @@ fn a_program_that_waits_for_a_limit_is_stopped_by_any_signal() {
             for mut program in [writing, reading] {
                 eventually("it sleeps", || sleeps(program.id()));
                 kill_process(Pid::from_child(&program), signal).expect("it runs");
-                let status = wait(&mut program).expect("it ends while its request waits");
+                let status = wait(&mut program);
+                let status = status.unwrap_or_else(|| {
+                    panic!("{signal:?}, {reads}, {writes}: it goes on: {}", waits_in(program.id()))
+                });
                 assert_eq!(status.signal(), Some(signal.as_raw()), "{signal:?}, {reads}, {writes}");
             }
         }
     }
     let report = mounted.end();
     assert!(report["interrupted"].as_u64() > Some(0), "{report:#}");
+}
+
+/// Where a program waits: the kernel's function, and the system call with its arguments.
+fn waits_in(process: u32) -> String {
+    let read = |name| fs::read_to_string(format!("/proc/{process}/{name}")).unwrap_or_default();
+    format!("{} {}", read("wchan"), read("syscall"))
 }
 
 /// Whether a program waits, where a signal reaches it.

@@ -25,7 +25,9 @@ impl At {
 
     /// The error that the value `text` of `setting` is not what is `expected`.
     pub(crate) fn wrong(self, setting: &str, text: &str, expected: &'static str) -> ImportError {
-        self.error(ImportErrorKind::Value { setting: clip(setting), text: clip(text), expected })
+        // A flag may have any characters, a terminal's among them.
+        let setting = clip(&setting.escape_debug().to_string());
+        self.error(ImportErrorKind::Value { setting, text: clip(text), expected })
     }
 }
 

@@ -88,3 +88,8 @@ proptest! {
         harness::any_bytes(text.as_bytes());
     }
 }
+
+#[test]
+fn a_flag_with_control_characters_is_printed_without_them() {
+    assert_eq!(harness::any_text(Format::Docker, "docker run --blkio-wei\u{8}ht"), None);
+}

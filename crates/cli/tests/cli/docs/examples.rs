@@ -134,7 +134,7 @@ fn the_files_of_the_manual_are_right() {
             }
             if block.text.starts_with("watermark = ") {
                 let path = place.file("govern.toml", block.text);
-                if let Err(errors) = GovernConfig::from_file(&path) {
+                if let Err(errors) = GovernConfig::from_file(path.as_ref()) {
                     panic!("{}:\n{}\n{errors}", page.name, block.text);
                 }
                 continue;
