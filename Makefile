@@ -27,7 +27,7 @@ test: ## everything that must hold: format, lints, documentation, tests, fuzzing
 
 test-guest: ## of the tests those with a guest: the kernel's NBD client and limits, vhost-user-blk (part of make test)
 	@tools/packages test || [ $$? = 77 ]
-	cargo test --locked -p weir-tests --test e2e -- kernel_client:: kernel_limits:: vhost_user::
+	cargo test --locked -p weir-tests --test e2e -- govern_guest:: kernel_client:: kernel_limits:: vhost_user::
 
 soak: ## the device thread in simulated worlds with faults: SEEDS of them from SEED on
 	@SEED="$(SEED)" SEEDS="$(SEEDS)" tools/soak

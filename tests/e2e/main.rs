@@ -20,6 +20,7 @@ mod fio_verify;
 mod flushes;
 mod gone_devices;
 mod govern;
+mod govern_guest;
 mod hostile_connections;
 mod hostile_control;
 mod hostile_floods;
