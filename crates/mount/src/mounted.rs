@@ -32,7 +32,7 @@ pub struct Settings {
     pub options: Options,
 }
 
-/// A mounted directory. Dropping it leaves the mount to its threads; [`Mounted::unmount`] or the end of the process end it.
+/// A mounted directory. Dropping it leaves the mount to its threads; [`Unmounter::unmount`] or the end of the process end it.
 #[derive(Debug)]
 pub struct Mounted {
     mountpoint: PathBuf,
