@@ -155,7 +155,7 @@ fn a_program_that_waits_for_a_limit_is_stopped_by_any_signal() {
     let place = Place::new();
     let flags = ["--max", "rbps=4K wbps=4K"];
     let Some(mounted) = MountedDirectory::new(&place, &flags) else { return };
-    let Some(dd) = peer("dd") else { return };
+    let Some(env) = peer("env") else { return };
     fs::write(mounted.source.join("large"), vec![1; 4 << 20]).expect("it can be written");
     for signal in [Signal::INT, Signal::TERM, Signal::KILL] {
         for (reads, writes) in [("fullblock", "nofollow"), ("direct", "direct")] {
@@ -163,8 +163,14 @@ fn a_program_that_waits_for_a_limit_is_stopped_by_any_signal() {
             let (from, to) =
                 (format!("if={}", mounted.path("large")), format!("of={}", mounted.path(&name)));
             let (input, output) = (format!("iflag={reads}"), format!("oflag={writes}"));
-            let reading = start(dd.program(), &[&from, "of=/dev/null", "bs=1M", &input]);
-            let writing = start(dd.program(), &["if=/dev/zero", &to, "bs=1M", &output]);
+            // A shell that runs the tests in the background has them ignore SIGINT, and so all that they start.
+            let dd = ["--default-signal=INT", "dd"];
+            let reading = start(
+                env.program(),
+                &[&dd[..], &[&from, "of=/dev/null", "bs=1M", &input]].concat(),
+            );
+            let writing =
+                start(env.program(), &[&dd[..], &["if=/dev/zero", &to, "bs=1M", &output]].concat());
             // It has made the file, and then it writes.
             let written = mounted.source.join(&name);
             eventually("the writer has begun", || written.is_file());
