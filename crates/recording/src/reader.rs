@@ -307,7 +307,7 @@ impl Recording {
     }
 
     /// The end of the last recording of `device` in `directory`: the files that have its last `last_ns`, as far as they are
-    /// needed for `requests` requests, at most [`FILES_MAX`]. Others are not opened.
+    /// needed for `requests` requests, at most 64 files. Others are not opened.
     ///
     /// # Errors
     /// Nothing of it is there, or it cannot be read.
