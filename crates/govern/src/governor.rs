@@ -73,6 +73,19 @@ pub enum State {
     Raised,
 }
 
+impl State {
+    /// The name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            State::Starting => "starting",
+            State::Others => "others",
+            State::Full => "full",
+            State::Idle => "idle",
+            State::Raised => "raised",
+        }
+    }
+}
+
 /// What a turn decided.
 #[derive(Debug, Clone, Copy)]
 pub struct Turn<'a> {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use weir_govern::host::Host;
 use weir_govern::kernel::{Interface, print_limits};
-use weir_govern::{Counters, IoMax, Settings, State};
+use weir_govern::{Counters, IoMax, Settings};
 use weir_units::{BytesPerSec, IosPerSec};
 
 use super::device::Disk;
@@ -129,7 +129,7 @@ impl Status {
             mode: mode_name(settings.mode).to_owned(),
             lambda,
             utilisation_percent: f64::from(decided.utilisation_permille) / 10.0,
-            state: state_name(decided.state).to_owned(),
+            state: decided.state.name().to_owned(),
             writes: events.writes,
             refused_writes: events.refused,
             adopted: events.adopted,
@@ -164,16 +164,6 @@ pub(super) fn mode_name(mode: weir_govern::Mode) -> &'static str {
     match mode {
         weir_govern::Mode::Proportional => "proportional",
         weir_govern::Mode::Gate => "gate",
-    }
-}
-
-fn state_name(state: State) -> &'static str {
-    match state {
-        State::Starting => "starting",
-        State::Others => "others",
-        State::Full => "full",
-        State::Idle => "idle",
-        State::Raised => "raised",
     }
 }
 

@@ -1,7 +1,7 @@
 //! The law: from the use of the device and what cgroups attained to a new factor.
 //!
-//! What was served at λ took the share `u` of the device. So λ · g / u would have taken `g`, as long as all limits bind:
-//! one step, and no gain to tune. What does not bind makes the step too small, never too large.
+//! Requests served at λ took the share `u` of the device. So λ · g / u would have taken `g`, as long as all limits bind:
+//! one step, and no gain to tune. A limit that does not bind makes the step too small, never too large.
 
 use super::scale::{LIFTED, ONE};
 

@@ -6,7 +6,7 @@ use weir_units::Nanos;
 use super::columns::{Columns, wrap};
 use super::figures::percent;
 use super::json::series;
-use crate::results::{FactorChange, GovernResults, Series, State};
+use crate::results::{FactorChange, GovernResults, Series};
 
 /// Lines of the table over time.
 const LINES: u64 = 10;
@@ -85,16 +85,6 @@ fn change(change: &FactorChange) -> Value {
         "at_ns": change.at_ns,
         "lambda": lambda,
         "utilisation_percent": percent(change.utilisation_permille.into(), 1000),
-        "state": name(change.state),
+        "state": change.state.name(),
     })
-}
-
-fn name(state: State) -> &'static str {
-    match state {
-        State::Starting => "starting",
-        State::Others => "others",
-        State::Full => "full",
-        State::Idle => "idle",
-        State::Raised => "raised",
-    }
 }
